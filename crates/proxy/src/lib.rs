@@ -10,6 +10,7 @@
 //! by itself; whatever ends early is seen as a reset at the other side, never as
 //! a clean end; every wait and every table has a limit.
 
+pub mod egress;
 pub mod memory;
 pub mod request;
 pub mod socks;
