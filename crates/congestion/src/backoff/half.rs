@@ -1,0 +1,32 @@
+//! A fixed factor, as TCP Reno does.
+
+use super::Backoff;
+use crate::event::{EcnEvent, LossEvent};
+
+/// `tokens ← β·tokens` with a fixed β, ½ for TCP Reno (RFC 5681 §3.1); marks
+/// count as losses (RFC 3168 §6.1.2).
+///
+/// It takes every loss for congestion: at random loss p its window stays near
+/// √(1.5/p), whatever the link carries. The control in friendliness tests
+/// ([CC14] §IV).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Half {
+    beta: f64,
+}
+
+impl Half {
+    /// A backoff by `beta`.
+    pub const fn new(beta: f64) -> Self {
+        Self { beta }
+    }
+}
+
+impl Backoff for Half {
+    fn on_loss(&mut self, _tokens: f64, _event: &LossEvent) -> f64 {
+        self.beta
+    }
+
+    fn on_ecn(&mut self, _tokens: f64, _event: &EcnEvent) -> f64 {
+        self.beta
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be set on a controller.
+
+/// Which round-trip sample `cc14` takes for "the last" one when it backs off.
+///
+/// Delay that varies without a queue (Wi-Fi aggregation, cellular schedulers)
+/// makes RTTmin/RTT < 1 on every random loss; [SAT] §IV saw WiMAX collapse the
+/// window so. The minimum over a few samples hides variation that is shorter
+/// than they span, and reports a standing queue all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JitterGuard {
+    /// The last sample, as the papers do.
+    #[default]
+    Off,
+    /// The smallest of the last so many samples, 1 to 16.
+    LastSamples(u8),
+    /// The smallest sample of the current and the previous round trip.
+    LastRound,
+}
+
+/// Parameters of the controllers; each uses those it knows.
+///
+/// Values outside a field's range are held within it by [`Params::clamped`],
+/// which every controller applies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Params {
+    /// α: packets by which the window grows a round trip; above 0, at most 1000.
+    pub alpha: f64,
+    /// Factor by which `reno` backs off; 0.1 to 1.
+    pub beta: f64,
+    /// Tokens at the start and after persistent silence; 1 to `max_tokens`.
+    pub init_tokens: f64,
+    /// Tokens never fall below this; 1 to `init_tokens`.
+    pub min_tokens: f64,
+    /// Tokens never exceed this. Without it a window that nothing bounds grows
+    /// for ever.
+    pub max_tokens: f64,
+    /// Slow start ends above this many tokens; infinite: only a loss ends it.
+    pub init_ss_threshold: f64,
+    /// Whether a loss event ends slow start (`transport.md` §11.2, a reading).
+    pub ss_exit_on_loss: bool,
+    /// The sample `cc14` backs off by.
+    pub jitter_guard: JitterGuard,
+}
+
+impl Params {
+    /// The papers' values (`transport.md` §17): a window may shrink to one
+    /// packet.
+    pub const fn papers() -> Self {
+        Self {
+            alpha: 1.0,
+            beta: 0.5,
+            init_tokens: 10.0,
+            min_tokens: 1.0,
+            max_tokens: 131_072.0,
+            init_ss_threshold: f64::INFINITY,
+            ss_exit_on_loss: true,
+            jitter_guard: JitterGuard::Off,
+        }
+    }
+
+    /// The same with every value held within its range; NaN becomes the papers'
+    /// value.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        let papers = Self::papers();
+        let held = |value: f64, papers: f64, low: f64, high: f64| {
+            if value.is_nan() {
+                papers
+            } else {
+                value.clamp(low, high)
+            }
+        };
+        let max_tokens = held(self.max_tokens, papers.max_tokens, 1.0, 1e9);
+        let init_tokens = held(self.init_tokens, papers.init_tokens, 1.0, max_tokens);
+        Self {
+            alpha: held(self.alpha, papers.alpha, 1e-6, 1000.0),
+            beta: held(self.beta, papers.beta, 0.1, 1.0),
+            init_tokens,
+            min_tokens: held(self.min_tokens, papers.min_tokens, 1.0, init_tokens),
+            max_tokens,
+            init_ss_threshold: held(
+                self.init_ss_threshold,
+                papers.init_ss_threshold,
+                1.0,
+                f64::INFINITY,
+            ),
+            ss_exit_on_loss: self.ss_exit_on_loss,
+            jitter_guard: match self.jitter_guard {
+                JitterGuard::LastSamples(count) => JitterGuard::LastSamples(count.clamp(1, 16)),
+                other => other,
+            },
+        }
+    }
+}
+
+impl Default for Params {
+    /// The papers' values, but never fewer than two tokens: a path that holds a
+    /// single packet learns of its loss only by a probe timeout, as nothing
+    /// later arrives to reveal the gap. `transport.md` §10 leaves the choice.
+    fn default() -> Self {
+        Self {
+            min_tokens: 2.0,
+            ..Self::papers()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_lie_within_their_ranges() {
+        assert_eq!(Params::default().clamped(), Params::default());
+        assert_eq!(Params::papers().clamped(), Params::papers());
+    }
+
+    #[test]
+    fn values_out_of_range_are_held_within_it() {
+        let wild = Params {
+            alpha: f64::NAN,
+            beta: 7.0,
+            init_tokens: 0.0,
+            min_tokens: 50.0,
+            max_tokens: f64::INFINITY,
+            init_ss_threshold: -1.0,
+            ss_exit_on_loss: true,
+            jitter_guard: JitterGuard::LastSamples(0),
+        }
+        .clamped();
+        assert_eq!(wild.alpha, 1.0);
+        assert_eq!(wild.beta, 1.0);
+        assert_eq!((wild.init_tokens, wild.min_tokens), (1.0, 1.0));
+        assert_eq!(wild.max_tokens, 1e9);
+        assert_eq!(wild.init_ss_threshold, 1.0);
+        assert_eq!(wild.jitter_guard, JitterGuard::LastSamples(1));
+    }
+}

@@ -1,0 +1,139 @@
+//! Controllers by the names users type.
+
+use core::fmt;
+
+use crate::controller::Controller;
+use crate::controllers::{cc14, reno};
+use crate::params::Params;
+
+/// A controller that can be chosen by name.
+#[derive(Debug, Clone, Copy)]
+pub struct ControllerInfo {
+    /// What users type.
+    pub name: &'static str,
+    /// Another name for the same, if there is one.
+    pub alias: Option<&'static str>,
+    /// One line for `--help`.
+    pub summary: &'static str,
+    make: fn(&Params) -> Box<dyn Controller>,
+}
+
+/// What `auto` stands for until there is a controller of that name.
+const AUTO: &str = "cc14";
+
+const CONTROLLERS: &[ControllerInfo] = &[
+    ControllerInfo {
+        name: "cc14",
+        alias: None,
+        summary: "the papers': linear increase, backs off by what the queue holds",
+        make: |params| Box::new(cc14(params)),
+    },
+    ControllerInfo {
+        name: "reno",
+        alias: Some("reno_tokens"),
+        summary: "TCP Reno's window: linear increase, halved by every loss",
+        make: |params| Box::new(reno(params)),
+    },
+];
+
+/// All controllers, in a fixed order, without `auto`.
+pub fn controllers() -> &'static [ControllerInfo] {
+    CONTROLLERS
+}
+
+/// The controller that `name` means: `auto` and aliases are resolved.
+///
+/// # Errors
+/// [`UnknownController`] if there is none.
+pub fn resolved_name(name: &str) -> Result<&'static str, UnknownController> {
+    find(name).map(|info| info.name)
+}
+
+/// A controller at its start. This allocates; events do not.
+///
+/// # Errors
+/// [`UnknownController`] if there is none of that name; its text lists those
+/// there are.
+///
+/// ```
+/// use ctcp_congestion::{Params, controller_by_name};
+///
+/// let controller = controller_by_name("auto", &Params::default()).unwrap();
+/// assert_eq!((controller.name(), controller.tokens()), ("cc14", 10.0));
+/// assert!(controller_by_name("warp", &Params::default()).is_err());
+/// ```
+pub fn controller_by_name(
+    name: &str,
+    params: &Params,
+) -> Result<Box<dyn Controller>, UnknownController> {
+    find(name).map(|info| (info.make)(params))
+}
+
+fn find(name: &str) -> Result<&'static ControllerInfo, UnknownController> {
+    let wanted = if name == "auto" { AUTO } else { name };
+    CONTROLLERS
+        .iter()
+        .find(|info| info.name == wanted || info.alias == Some(wanted))
+        .ok_or_else(|| UnknownController {
+            name: name.to_owned(),
+        })
+}
+
+/// There is no controller of that name. Remedy: one of those its text lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownController {
+    /// The name asked for.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "there is no congestion controller `{}`: choose auto",
+            self.name
+        )?;
+        for info in CONTROLLERS {
+            write!(f, ", {}", info.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownController {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_the_controller_of_that_name() {
+        for info in controllers() {
+            let controller = controller_by_name(info.name, &Params::default()).unwrap();
+            assert_eq!(controller.name(), info.name);
+            if let Some(alias) = info.alias {
+                assert_eq!(resolved_name(alias), Ok(info.name));
+            }
+        }
+    }
+
+    #[test]
+    fn auto_is_cc14_until_there_is_one() {
+        assert_eq!(resolved_name("auto"), Ok("cc14"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_those_there_are() {
+        let refusal = controller_by_name("bbr9", &Params::default()).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "there is no congestion controller `bbr9`: choose auto, cc14, reno"
+        );
+    }
+
+    #[test]
+    fn controllers_can_move_to_another_thread() {
+        fn assert_send<T: Send>() {}
+        assert_send::<Box<dyn Controller>>();
+    }
+}
