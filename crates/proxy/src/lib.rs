@@ -10,10 +10,20 @@
 //! by itself; whatever ends early is seen as a reset at the other side, never as
 //! a clean end; every wait and every table has a limit.
 
+mod accept;
+mod connect;
 pub mod egress;
+pub mod forward;
+mod gate;
 pub mod memory;
+pub mod port_forward;
 pub mod request;
+pub mod resolve;
+pub mod reverse;
+pub mod shutdown;
 pub mod socks;
+pub mod splice;
+pub mod stats;
 pub mod target;
 pub mod tunnel;
 
