@@ -29,7 +29,9 @@ impl HostName {
     /// The name as names are compared: lower case, without the dot that roots it.
     pub fn normalized(&self) -> String {
         let name = self.0.strip_suffix('.').unwrap_or(&self.0);
-        name.to_lowercase()
+        // Letters beyond ASCII stay: some fold into ASCII ones, and a rule for
+        // one name would then cover another.
+        name.to_ascii_lowercase()
     }
 }
 
@@ -54,6 +56,9 @@ pub enum HostError {
         /// Bytes given.
         len: usize,
     },
+    /// Two dots in a row, or one at the start.
+    #[error("the host name has an empty part between its dots")]
+    EmptyLabel,
     /// A byte that no host name has: a space, a slash, a control byte, broken UTF-8.
     #[error("byte {byte:#04x} has no place in a host name")]
     BadByte {
@@ -96,6 +101,10 @@ impl Host {
             .find(|&c| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_.".contains(c));
         if let Some(c) = bad {
             return Err(HostError::BadByte { byte: c as u8 });
+        }
+        let unrooted = text.strip_suffix('.').unwrap_or(text);
+        if unrooted.split('.').any(str::is_empty) {
+            return Err(HostError::EmptyLabel);
         }
         Ok(Self::Name(HostName(text.into())))
     }
@@ -269,6 +278,10 @@ mod tests {
             (b"\xFFx", 0xFF),
         ] {
             assert_eq!(Host::from_name(name), Err(HostError::BadByte { byte }));
+        }
+        for name in [".", "..", ".a", "a..b", "a.."] {
+            let host = Host::from_name(name.as_bytes());
+            assert_eq!(host, Err(HostError::EmptyLabel), "{name}");
         }
         assert!(Host::from_name(&[b'a'; 255]).is_ok());
         assert_eq!(
