@@ -1,5 +1,6 @@
 //! Client and server together.
 
+use blake2::{Blake2s256, Digest};
 use ctcp_units::{Random, millis};
 
 use super::test_support::{End, NOW, SOURCE, World, hex, mangle, seed};
@@ -44,32 +45,37 @@ fn the_same_seed_gives_the_same_bytes() {
     let run = |seed| {
         let mut world = World::new(seed);
         let hello = world.hello().packet().to_vec();
-        let (mut client, server) = world.connect();
-        let mut sealed = test_support::packet(b"first");
-        let (path, number) = (ctcp_units::PathId(0), ctcp_units::PacketNumber(0));
-        client
-            .keys
-            .seal_in_place(path, number, &mut sealed)
-            .unwrap();
+        let (client, server) = world.connect();
+        let (_, sealed) = End::new(client.keys).seal(0, b"first");
         (hello, server.packet, sealed)
     };
     assert_eq!(run(5), run(5));
     assert_ne!(run(5), run(6));
 }
 
-/// Made by this code: a change of the prologue, of a layout or of a derivation
-/// changes the keys, and two versions no longer talk to each other.
+/// Computed with an independent implementation of the whole handshake in Python:
+/// `hmac`, `hashlib`, curve and ciphers of OpenSSL. A change of the prologue, of
+/// a layout or of a derivation changes these; two versions then cannot talk.
 #[test]
 fn the_bytes_of_seed_1_are_pinned() {
     let mut world = World::new(1);
-    let (mut client, server) = world.connect();
-    let mut sealed = test_support::packet(b"first");
-    let (path, number) = (ctcp_units::PathId(0), ctcp_units::PacketNumber(0));
-    client
-        .keys
-        .seal_in_place(path, number, &mut sealed)
-        .unwrap();
-    assert_eq!(hex(&server.packet[..9]), "82636c69656e742d31");
+    let mut client = world.hello();
+    let hello = Blake2s256::digest(client.packet());
+    let read = world.read_hello(client.packet());
+    let server = read.accept(*b"server-1", b"server params").unwrap();
+    let Ok(ClientProgress::Accepted(accepted)) = client.on_packet(&server.packet) else {
+        panic!("the client is accepted");
+    };
+    let (_, sealed) = End::new(accepted.keys).seal(0, b"first");
+    assert_eq!(
+        hex(&hello),
+        "76a4790935c8dac53956213b687c29e57eaf2d550ee0a7e9a975c58c16479d37"
+    );
+    assert_eq!(
+        hex(&server.packet),
+        "82636c69656e742d3120531ca000cd35d3f0741aa71d75e257167d10c920626811625ec62df13aae\
+         1d3bb2be2a0454b0d278314e10f36594da77771bf2905106daa11c45d58ae6b6bb1e457b1f30e1a8"
+    );
     assert_eq!(
         hex(&sealed),
         "71636f6e6e2d69643851a6eb1ccc0cbbf8afa0336095d150f04a2b6f91db8fbba7"
@@ -269,6 +275,9 @@ fn forged_and_repeated_cookies_are_dropped() {
             _ => assert_eq!(error, ReplyError::ForgedCookie),
         }
     }
+    for len in 0..cookie.len() {
+        assert!(client.on_packet(&cookie[..len]).is_err(), "{len} bytes");
+    }
     // Who did not see this hello cannot answer it, even with the server's key.
     let Ok(Incoming::Cookie(of_another)) = ({
         let other = world.hello().packet().to_vec();
@@ -361,6 +370,15 @@ fn a_client_key_of_small_order_is_silence() {
     let mac1 = mac::Mac1Key::of(world.server.public()).mac(&[&packet[..1168]]);
     packet[1168..1184].copy_from_slice(&mac1);
     assert_eq!(world.read(&packet, false).err(), Some(HelloError::Forged));
+}
+
+#[test]
+fn handshakes_and_keys_move_between_threads() {
+    fn moves<T: Send>() {}
+    moves::<ClientHandshake>();
+    moves::<Responder>();
+    moves::<HelloRead>();
+    moves::<Keys>();
 }
 
 #[test]

@@ -24,7 +24,10 @@
 //! Departure: numbers are counted per path. While the previous keys are held, a
 //! packet of the other parity belongs to them if the path has not yet carried
 //! the present phase, or carried it only with higher numbers. One key is tried
-//! for a packet, never two: a failed attempt destroys the text.
+//! for a packet, never two: a failed attempt destroys the text. So if the peer
+//! forgets the previous keys sooner than we do and begins the next update at
+//! once, a path that was silent for a whole phase loses its packets until we
+//! forget them too. Updates by themselves are millions of packets apart.
 
 use core::fmt;
 use core::ops::Range;
