@@ -15,29 +15,29 @@
 use ctcp_units::PacketNumber;
 
 /// Packets marked before the first report is awaited; [RFC9000] appendix A.4.
-pub const TEST_PACKETS: u64 = 10;
+pub(crate) const TEST_PACKETS: u64 = 10;
 
 /// The counts of an ACK: packets of the path ever received with each mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EcnCounts {
+pub(crate) struct EcnCounts {
     /// Received with ECT(0).
-    pub ect0: u64,
+    pub(crate) ect0: u64,
     /// Received with ECT(1).
-    pub ect1: u64,
+    pub(crate) ect1: u64,
     /// Received with CE: a router met congestion.
-    pub ce: u64,
+    pub(crate) ce: u64,
 }
 
 /// What one ACK says about marked packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EcnAck {
+pub(crate) struct EcnAck {
     /// Packets sent with ECT(0) that the ACK newly acknowledges.
-    pub newly_acked_ect: u64,
+    pub(crate) newly_acked_ect: u64,
     /// Whether the ACK acknowledges a packet newer than any before. Only such
     /// an ACK can fail the path.
-    pub advances_largest: bool,
+    pub(crate) advances_largest: bool,
     /// Its counts, if it carries any.
-    pub counts: Option<EcnCounts>,
+    pub(crate) counts: Option<EcnCounts>,
 }
 
 /// How far the path is trusted with marks.
@@ -77,7 +77,7 @@ pub enum EcnFailure {
 /// packets sent, acknowledged and counted. An ACK of ours may name an arrival
 /// that an earlier one only counted, and must not be taken for a cleared mark.
 #[derive(Debug, Clone)]
-pub struct EcnValidator {
+pub(crate) struct EcnValidator {
     state: EcnState,
     /// Packets sent with ECT(0), at least as many as were counted.
     sent: u64,
@@ -102,7 +102,7 @@ struct Test {
 
 impl EcnValidator {
     /// A path to be tested, or one on which nothing shall be marked.
-    pub fn new(is_enabled: bool) -> Self {
+    pub(crate) fn new(is_enabled: bool) -> Self {
         Self {
             state: if is_enabled {
                 EcnState::Testing
@@ -118,22 +118,17 @@ impl EcnValidator {
     }
 
     /// Whether the next packet is to be sent with ECT(0).
-    pub fn marks_packets(&self) -> bool {
+    pub(crate) fn marks_packets(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::Capable)
     }
 
     /// How far the path is trusted.
-    pub const fn state(&self) -> EcnState {
+    pub(crate) const fn state(&self) -> EcnState {
         self.state
     }
 
-    /// CE marks reported so far.
-    pub const fn ce_total(&self) -> u64 {
-        self.counts.ce
-    }
-
     /// The packet `number` was sent with ECT(0).
-    pub fn on_sent_marked(&mut self, number: PacketNumber) {
+    pub(crate) fn on_sent_marked(&mut self, number: PacketNumber) {
         self.sent = self.sent.saturating_add(1);
         if self.state == EcnState::Testing {
             self.test.first.get_or_insert(number);
@@ -146,7 +141,7 @@ impl EcnValidator {
 
     /// The packet `number`, sent with ECT(0), was declared lost. What the same
     /// datagram acknowledges is to be reported before.
-    pub fn on_lost_marked(&mut self, number: PacketNumber) {
+    pub(crate) fn on_lost_marked(&mut self, number: PacketNumber) {
         let belongs_to_test = self.test.first.is_some_and(|first| number >= first);
         if self.state != EcnState::Unknown || !belongs_to_test {
             return;
@@ -159,7 +154,7 @@ impl EcnValidator {
 
     /// Takes an ACK in; answers how many packets it newly reports as marked CE,
     /// 0 on a path that is not trusted.
-    pub fn on_ack(&mut self, ack: &EcnAck) -> u64 {
+    pub(crate) fn on_ack(&mut self, ack: &EcnAck) -> u64 {
         self.acked = self.acked.saturating_add(ack.newly_acked_ect);
         self.test.acked = self.test.acked.saturating_add(ack.newly_acked_ect);
         let is_failed = matches!(self.state, EcnState::Failed(_));
@@ -193,7 +188,7 @@ impl EcnValidator {
     /// The path leads over a new address: it is tested afresh. The counts go
     /// on, as the packet numbers do; what the old address did to them is
     /// forgiven.
-    pub fn on_path_change(&mut self) {
+    pub(crate) fn on_path_change(&mut self) {
         if self.state == EcnState::Failed(EcnFailure::Disabled) {
             return;
         }
@@ -299,7 +294,7 @@ mod tests {
         assert_eq!(ecn.on_ack(&ack(3, counts(3, 1))), 1);
         assert_eq!(ecn.on_ack(&ack(0, counts(3, 1))), 0);
         assert_eq!(ecn.on_ack(&ack(2, counts(3, 3))), 2);
-        assert_eq!(ecn.ce_total(), 3);
+        assert_eq!(ecn.counts.ce, 3);
     }
 
     #[test]

@@ -15,14 +15,14 @@ use ctcp_congestion::LossEstimate;
 use ctcp_units::LossRate;
 
 /// μ of `transport.md` §17: the short memory, fifty packets.
-pub const MU: f64 = 0.02;
+pub(crate) const MU: f64 = 0.02;
 /// ν of `transport.md` §17: the long memory, five hundred packets.
-pub const NU: f64 = 0.002;
+pub(crate) const NU: f64 = 0.002;
 
 /// Smoothed shares of packets lost: a short and a long memory, and the mean
 /// distance between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LossEstimator {
+pub(crate) struct LossEstimator {
     mu: Gain,
     nu: Gain,
     start: LossEstimate,
@@ -37,7 +37,7 @@ impl LossEstimator {
     ///
     /// # Panics
     /// If the gains are not as said.
-    pub fn new(mu: f64, nu: f64, start: LossEstimate) -> Self {
+    pub(crate) fn new(mu: f64, nu: f64, start: LossEstimate) -> Self {
         assert!(
             0.0 < nu && nu <= mu && mu < 1.0,
             "gains must obey 0 < nu ≤ mu < 1"
@@ -66,7 +66,7 @@ impl LossEstimator {
     /// small n, but read just after the losses it overrates them: by a tenth
     /// for n = 10. Spread evenly the mean is the loss rate for any n, which is
     /// what the printed order was kept for.
-    pub fn on_packets(&mut self, acked: u64, lost: u64) {
+    pub(crate) fn on_packets(&mut self, acked: u64, lost: u64) {
         let (n, losses) = (acked as f64, lost as f64);
         self.p = self.mu.filtered(self.p, n, losses);
         self.p_long = self.nu.filtered(self.p_long, n, losses);
@@ -79,14 +79,14 @@ impl LossEstimator {
     /// The filter is linear, so a loss fed k data ago still weighs μ(1−μ)^k;
     /// here k is taken for 0. What is too much now the later data make good: in
     /// the long run a loss fed and taken back leaves the mean as it was.
-    pub fn take_back(&mut self, count: u64) {
+    pub(crate) fn take_back(&mut self, count: u64) {
         let count = count as f64;
         self.p = (self.p - (1.0 - self.mu.kept(count))).max(0.0);
         self.p_long = (self.p_long - (1.0 - self.nu.kept(count))).max(0.0);
     }
 
     /// Takes in what the ledger made of an ACK.
-    pub fn on_tally(&mut self, tally: &LossTally) {
+    pub(crate) fn on_tally(&mut self, tally: &LossTally) {
         if tally.acked > 0 || tally.lost > 0 {
             self.on_packets(tally.acked, tally.lost);
         }
@@ -97,14 +97,14 @@ impl LossEstimator {
 
     /// Back to the start values: the path leads over a new address, or the
     /// papers' timeout struck ([MP12] §III-A).
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.p = self.start.p.share();
         self.p_long = self.start.p_long.share();
         self.p_dev = self.start.p_dev;
     }
 
     /// The estimates.
-    pub fn estimate(&self) -> LossEstimate {
+    pub(crate) fn estimate(&self) -> LossEstimate {
         LossEstimate {
             p: LossRate::clamped(self.p),
             p_long: LossRate::clamped(self.p_long),
@@ -113,7 +113,7 @@ impl LossEstimator {
     }
 
     /// The short-term share of packets lost.
-    pub fn loss_rate(&self) -> LossRate {
+    pub(crate) fn loss_rate(&self) -> LossRate {
         LossRate::clamped(self.p)
     }
 }
@@ -159,28 +159,28 @@ impl Gain {
 
 /// What one ACK, or one run of the loss timer, revealed about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AckTally {
+pub(crate) struct AckTally {
     /// Packets newly acknowledged by ranges, spurious losses included.
-    pub newly_acked: u64,
+    pub(crate) newly_acked: u64,
     /// Those among them that had been declared lost.
-    pub spurious: u64,
+    pub(crate) spurious: u64,
     /// Packets newly declared lost.
-    pub newly_lost: u64,
+    pub(crate) newly_lost: u64,
     /// How many different packets the receiver says it has ever received on
     /// this path. `None` where no ACK speaks: the loss timer.
-    pub received_total: Option<u64>,
+    pub(crate) received_total: Option<u64>,
 }
 
 /// What the estimator and the controller are to make of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LossTally {
+pub(crate) struct LossTally {
     /// Packets that arrived and had not been reported either way.
-    pub acked: u64,
+    pub(crate) acked: u64,
     /// Packets lost, as far as can be told. If 0, no loss is to be reported to
     /// the controller.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Losses reported before that were none.
-    pub taken_back: u64,
+    pub(crate) taken_back: u64,
 }
 
 /// Compares what the sender declared lost with what the receiver counted.
@@ -198,6 +198,10 @@ pub struct LossTally {
 ///    within the reordering allowance. What still waits after
 ///    [`SURPLUS_PATIENCE`] acknowledged packets belongs to losses declared
 ///    before the count was known (by the timer), and takes these back.
+/// 4. Packets given up without a verdict, after long silence or a change of
+///    address ([`LossLedger::give_up`]), are losses to nobody. A surplus is
+///    theirs first, for as long as step 3 waits, so that a silent way back does
+///    not excuse losses to come.
 ///
 /// Counts never go back, so a reordered ACK with an older count changes nothing.
 /// Which packets a credit stands for is never known, nor needed.
@@ -206,7 +210,7 @@ pub struct LossTally {
 /// counted. It is the peer's word; one who lies upwards hides losses, which it
 /// could as well by acknowledging what it did not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LossLedger {
+pub(crate) struct LossLedger {
     /// A: packets acknowledged by ranges.
     acked: u64,
     /// C: the largest count heard of.
@@ -219,15 +223,21 @@ pub struct LossLedger {
     surplus_least: u64,
     /// `acked` when the wait for that surplus began.
     patience_from: u64,
+    /// Packets given up of which nothing was heard since.
+    given_up: u64,
+    /// `acked` when the last of them was given up.
+    given_up_from: u64,
+    /// Packets given up that arrived by the count.
+    given_up_arrived: u64,
 }
 
 /// Acknowledged packets for which a surplus waits for losses yet to be declared:
 /// a few times the reordering allowance.
-pub const SURPLUS_PATIENCE: u64 = 64;
+pub(crate) const SURPLUS_PATIENCE: u64 = 64;
 
 impl LossLedger {
     /// An empty ledger, for a path on which nothing was sent.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             acked: 0,
             received: 0,
@@ -235,23 +245,36 @@ impl LossLedger {
             credited: 0,
             surplus_least: u64::MAX,
             patience_from: 0,
+            given_up: 0,
+            given_up_from: 0,
+            given_up_arrived: 0,
         }
     }
 
+    /// `packets` in flight are given up, and nothing is said of their fate. An
+    /// entry that acknowledges one of them later counts it as spurious.
+    pub(crate) fn give_up(&mut self, packets: u64) {
+        self.given_up = self.given_up.saturating_add(packets);
+        self.given_up_from = self.acked;
+    }
+
     /// Enters what an ACK or the loss timer revealed.
-    pub fn enter(&mut self, entry: &AckTally) -> LossTally {
+    pub(crate) fn enter(&mut self, entry: &AckTally) -> LossTally {
         debug_assert!(entry.spurious <= entry.newly_acked, "{entry:?}");
         self.acked = self.acked.saturating_add(entry.newly_acked);
         if let Some(count) = entry.received_total {
             self.received = self.received.max(count);
         }
 
+        let (reclaimed, found) = self.settle_given_up(entry.spurious);
+        let spurious = entry.spurious - reclaimed.min(entry.spurious);
+
         let standing_before = self.declared - self.credited;
-        self.declared = self.declared.saturating_sub(entry.spurious);
+        self.declared = self.declared.saturating_sub(spurious);
         self.credited = self.credited.min(self.arrived_unnamed()).min(self.declared);
         let standing = self.declared - self.credited;
         let mut tally = LossTally {
-            acked: entry.newly_acked - entry.spurious.min(entry.newly_acked),
+            acked: entry.newly_acked.saturating_sub(entry.spurious) + found,
             // The count falls behind the ranges only if a credit was given to
             // the wrong loss: that one stands again.
             lost: standing.saturating_sub(standing_before),
@@ -268,23 +291,40 @@ impl LossLedger {
     }
 
     /// Losses that stand: declared and disproved by nothing.
-    pub const fn lost_total(&self) -> u64 {
+    pub(crate) const fn lost_total(&self) -> u64 {
         self.declared - self.credited
     }
 
-    /// Packets known to have arrived, by range or by count.
-    pub fn arrived_total(&self) -> u64 {
-        self.acked.max(self.received)
+    /// Finds given-up packets among late acknowledgements and in the count.
+    /// Answers how many of `spurious` they are, and how many have arrived that
+    /// were not known to.
+    fn settle_given_up(&mut self, spurious: u64) -> (u64, u64) {
+        if self.given_up == 0 && self.given_up_arrived == 0 {
+            return (0, 0);
+        }
+        let counted_before = spurious.min(self.given_up_arrived);
+        self.given_up_arrived -= counted_before;
+        let named = (spurious - counted_before).min(self.given_up);
+        self.given_up -= named;
+        let counted = self.surplus().min(self.given_up);
+        self.given_up -= counted;
+        self.given_up_arrived += counted;
+        if self.acked - self.given_up_from >= SURPLUS_PATIENCE {
+            self.given_up = 0;
+        }
+        (counted_before + named, named + counted)
     }
 
-    /// C − A: packets that arrived and that no range has named.
+    /// C − A: packets that arrived and that no range has named, without those
+    /// given up.
     fn arrived_unnamed(&self) -> u64 {
-        self.received.saturating_sub(self.acked)
+        let unnamed = self.received.saturating_sub(self.acked);
+        unnamed.saturating_sub(self.given_up_arrived)
     }
 
     /// Those of them that no credit stands for.
     fn surplus(&self) -> u64 {
-        self.arrived_unnamed() - self.credited
+        self.arrived_unnamed().saturating_sub(self.credited)
     }
 
     /// Credits what has waited long enough to losses declared before.

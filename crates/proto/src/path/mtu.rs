@@ -20,13 +20,13 @@
 use ctcp_units::{Duration, Instant, PacketNumber, seconds};
 
 /// The size that is taken to pass everywhere: [RFC8899] §5.1.2 and QUIC.
-pub const BASE: u16 = 1200;
+pub(crate) const BASE: u16 = 1200;
 /// What an IPv4 path with packets of 1500 bytes carries.
-pub const CEILING_IPV4: u16 = 1472;
+pub(crate) const CEILING_IPV4: u16 = 1472;
 /// What an IPv6 path with packets of 1500 bytes carries.
-pub const CEILING_IPV6: u16 = 1452;
+pub(crate) const CEILING_IPV6: u16 = 1452;
 /// The most any UDP packet can carry: over IPv6, 65 535 less the UDP header.
-pub const CEILING_MAX: u16 = 65_527;
+pub(crate) const CEILING_MAX: u16 = 65_527;
 
 /// Sizes worth a probe before halving, largest first: Ethernet with jumbo frames
 /// over IPv6 (over IPv4 they carry 20 bytes more), Ethernet over IPv4 and IPv6.
@@ -71,7 +71,8 @@ const LOSS_GAIN: f64 = 1.0 / 128.0;
 pub enum MtuMode {
     /// By probing, up to `ceiling`.
     Probed {
-        /// The largest size to try, at most [`CEILING_MAX`].
+        /// The largest size to try, at most 65 527, which is all that UDP
+        /// over IPv6 can carry.
         ceiling: u16,
     },
     /// As the user said. Neither raised nor lowered.
@@ -80,13 +81,13 @@ pub enum MtuMode {
 
 /// An ordinary packet, not a probe, whose fate became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MtuPacket {
+pub(crate) struct MtuPacket {
     /// Its UDP payload in bytes.
-    pub size: u16,
+    pub(crate) size: u16,
     /// Its number on the path.
-    pub number: PacketNumber,
+    pub(crate) number: PacketNumber,
     /// When it was sent.
-    pub sent_at: Instant,
+    pub(crate) sent_at: Instant,
 }
 
 /// Finds the largest size a path carries, and notices when it shrinks.
@@ -95,7 +96,7 @@ pub struct MtuPacket {
 /// probe of it and says so. Probe and ordinary packets are reported apart; what
 /// one datagram acknowledges is reported before the losses it reveals.
 #[derive(Debug, Clone)]
-pub struct MtuDiscovery {
+pub(crate) struct MtuDiscovery {
     mode: MtuMode,
     ceiling: u16,
     base: u16,
@@ -109,6 +110,7 @@ pub struct MtuDiscovery {
     /// The newest acknowledged packet above the base size.
     big_acked: Option<MtuPacket>,
     run: Option<Run>,
+    /// Black holes found of late.
     hole_count: u32,
     last_hole: Instant,
 }
@@ -144,7 +146,7 @@ struct Run {
 
 impl MtuDiscovery {
     /// A path at its base size, or at the size the user fixed.
-    pub fn new(mode: MtuMode) -> Self {
+    pub(crate) fn new(mode: MtuMode) -> Self {
         let (ceiling, base) = match mode {
             MtuMode::Probed { ceiling } => {
                 let ceiling = ceiling.min(CEILING_MAX);
@@ -172,18 +174,18 @@ impl MtuDiscovery {
 
     /// The path leads over a new address: it starts afresh. What becomes of
     /// packets and probes sent before is not to be reported any more.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::new(self.mode);
     }
 
     /// The largest size known to pass, in bytes of UDP payload.
-    pub const fn current(&self) -> u16 {
+    pub(crate) const fn current(&self) -> u16 {
         self.current
     }
 
     /// The size to probe at `now`, if one is due. It stays due until
     /// [`on_probe_sent`](Self::on_probe_sent).
-    pub fn poll_probe(&mut self, now: Instant) -> Option<u16> {
+    pub(crate) fn poll_probe(&mut self, now: Instant) -> Option<u16> {
         if let Phase::Settled { until: Some(until) } = self.phase
             && now >= until
         {
@@ -203,7 +205,7 @@ impl MtuDiscovery {
 
     /// When [`poll_probe`](Self::poll_probe) next has something to say by the
     /// mere passing of time.
-    pub fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         match self.phase {
             Phase::Probing { in_flight, due, .. } => (!in_flight).then_some(due),
             Phase::Settled { until } => until,
@@ -211,7 +213,7 @@ impl MtuDiscovery {
     }
 
     /// A probe of `size` has left.
-    pub fn on_probe_sent(&mut self, size: u16) {
+    pub(crate) fn on_probe_sent(&mut self, size: u16) {
         if let Phase::Probing {
             size: wanted,
             in_flight,
@@ -224,7 +226,7 @@ impl MtuDiscovery {
     }
 
     /// A probe of `size` was acknowledged, be it one given up long ago.
-    pub fn on_probe_acked(&mut self, now: Instant, size: u16) {
+    pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) {
         if self.run.is_some_and(|run| size >= run.smallest) {
             self.end_run();
         }
@@ -239,7 +241,7 @@ impl MtuDiscovery {
     }
 
     /// A probe of `size` was declared lost. This is no sign of congestion.
-    pub fn on_probe_lost(&mut self, now: Instant, size: u16) {
+    pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
         let tries = self.tries();
         let Phase::Probing {
             size: wanted,
@@ -262,7 +264,7 @@ impl MtuDiscovery {
     }
 
     /// An ordinary packet was acknowledged.
-    pub fn on_acked(&mut self, packet: &MtuPacket) {
+    pub(crate) fn on_acked(&mut self, packet: &MtuPacket) {
         self.count_packet(false);
         if packet.size > self.base
             && self
@@ -294,7 +296,7 @@ impl MtuDiscovery {
     /// Hence one of two more things is asked for: that a smaller packet was
     /// delivered in the midst of the run, or, where nothing at all comes back,
     /// that it lasts [`SILENT_SPAN`].
-    pub fn on_lost(&mut self, now: Instant, packet: &MtuPacket) -> bool {
+    pub(crate) fn on_lost(&mut self, now: Instant, packet: &MtuPacket) -> bool {
         if packet.size > self.current {
             // Sent before a fall: the verdict is known.
             return false;
@@ -337,13 +339,8 @@ impl MtuDiscovery {
     /// A path that must now send something to be acknowledged, a probe timeout
     /// say, does well to keep it at the base size: it gets through a black hole,
     /// and [`on_lost`](Self::on_lost) can tell.
-    pub fn is_suspicious(&self) -> bool {
+    pub(crate) fn is_suspicious(&self) -> bool {
         self.run.is_some_and(|run| run.count >= SUSPICIOUS_RUN)
-    }
-
-    /// Black holes found of late.
-    pub const fn hole_count(&self) -> u32 {
-        self.hole_count
     }
 
     /// Chooses the next size in question, or settles.

@@ -18,28 +18,27 @@ use ctcp_units::{Duration, Instant, Rate, millis};
 /// The burst is what the rate moves in this span, and a packet. A driver whose
 /// timer is late by no more loses no rate; the packet covers what is left over
 /// when packets do not fill the span.
-pub const BURST_SPAN: Duration = millis(1);
+pub(crate) const BURST_SPAN: Duration = millis(1);
 
 /// The burst is at least so many packets.
-pub const BURST_PACKETS_MIN: u64 = 2;
+pub(crate) const BURST_PACKETS_MIN: u64 = 2;
 
 /// The burst is at most so many packets. It bounds what a router's queue must
 /// hold when a path of many Gbit/s awakes; as quinn's.
-pub const BURST_PACKETS_MAX: u64 = 256;
+pub(crate) const BURST_PACKETS_MAX: u64 = 256;
 
 /// A quantum is at most so many packets: a batch of full packets must fit into
 /// the 64 KiB that one segmented send can carry.
-pub const QUANTUM_PACKETS_MAX: u64 = 40;
+pub(crate) const QUANTUM_PACKETS_MAX: u64 = 40;
 
 /// One byte, in billionths of a bit.
 const BYTE: i128 = 8_000_000_000;
 
 /// Decides when the next packet may leave.
 #[derive(Debug, Clone)]
-pub struct Pacer {
+pub(crate) struct Pacer {
     rate: Option<Rate>,
     packet_bytes: u64,
-    burst_span: Duration,
     /// What the bucket held at `filled_at`, in billionths of a bit; below zero
     /// if more was sent than it held.
     level: i128,
@@ -51,11 +50,10 @@ pub struct Pacer {
 impl Pacer {
     /// A pacer that lets everything pass until a rate is set, for packets of
     /// `packet_bytes`, at least 1.
-    pub fn new(packet_bytes: u64) -> Self {
+    pub(crate) fn new(packet_bytes: u64) -> Self {
         Self {
             rate: None,
             packet_bytes: packet_bytes.max(1),
-            burst_span: BURST_SPAN,
             level: i128::MAX,
             filled_at: Instant::EPOCH,
             is_drained: false,
@@ -67,7 +65,7 @@ impl Pacer {
     ///
     /// A rate below one packet a second is taken for that, as a rate of zero
     /// would never let go of anything again.
-    pub fn set_rate(&mut self, now: Instant, rate: Option<Rate>) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<Rate>) {
         match (self.rate, rate) {
             (Some(_), Some(_)) => self.level = self.level_at(now),
             _ => {
@@ -83,7 +81,7 @@ impl Pacer {
 
     /// Sets the rate as a controller gives it, in packets of full length per
     /// second. What is not finite and positive means no pacing.
-    pub fn set_packets_per_second(&mut self, now: Instant, packets_per_second: Option<f64>) {
+    pub(crate) fn set_packets_per_second(&mut self, now: Instant, packets_per_second: Option<f64>) {
         let rate = packets_per_second
             .filter(|rate| rate.is_finite() && *rate > 0.0)
             .map(|rate| Rate::bits_per_second((rate * self.packet_bytes as f64 * 8.0) as u64));
@@ -91,27 +89,17 @@ impl Pacer {
     }
 
     /// The length of a full packet has changed; at least 1.
-    pub fn set_packet_bytes(&mut self, packet_bytes: u64) {
+    pub(crate) fn set_packet_bytes(&mut self, packet_bytes: u64) {
         self.packet_bytes = packet_bytes.max(1);
     }
 
-    /// How late the driver's timer may be; [`BURST_SPAN`] unless set.
-    pub fn set_burst_span(&mut self, span: Duration) {
-        self.burst_span = span;
-    }
-
-    /// The rate, if there is one.
-    pub const fn rate(&self) -> Option<Rate> {
-        self.rate
-    }
-
     /// Whether a packet of full length may leave at `now`.
-    pub fn can_send(&self, now: Instant) -> bool {
+    pub(crate) fn can_send(&self, now: Instant) -> bool {
         self.rate.is_none() || self.level_at(now) >= self.needed()
     }
 
     /// When a packet of full length may leave: `now` if it may.
-    pub fn next_send_time(&self, now: Instant) -> Instant {
+    pub(crate) fn next_send_time(&self, now: Instant) -> Instant {
         let Some(rate) = self.rate else { return now };
         let missing = self.needed() - self.level_at(now);
         if missing <= 0 {
@@ -123,21 +111,9 @@ impl Pacer {
         now + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Bytes that may leave at `now` in one batch; `u64::MAX` without pacing.
-    pub fn sendable_bytes(&self, now: Instant) -> u64 {
-        if self.rate.is_none() {
-            return u64::MAX;
-        }
-        let level = self.level_at(now);
-        if level < self.needed() {
-            return 0;
-        }
-        u64::try_from(level / BYTE).unwrap_or(0)
-    }
-
     /// `bytes` have left at `now`. More than the bucket holds is owed: the
     /// next packets wait the longer.
-    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.rate.is_none() {
             return;
         }
@@ -148,8 +124,8 @@ impl Pacer {
     }
 
     /// The most that may leave at once after idleness, in bytes.
-    pub fn burst_bytes(&self) -> u64 {
-        let in_span = self.rate.unwrap_or(Rate::ZERO).bytes_in(self.burst_span);
+    pub(crate) fn burst_bytes(&self) -> u64 {
+        let in_span = self.rate.unwrap_or(Rate::ZERO).bytes_in(BURST_SPAN);
         in_span.saturating_add(self.packet_bytes).clamp(
             self.packet_bytes.saturating_mul(BURST_PACKETS_MIN),
             self.packet_bytes.saturating_mul(BURST_PACKETS_MAX),
@@ -158,7 +134,7 @@ impl Pacer {
 
     /// What a drained bucket gathers before packets leave again: about half the
     /// burst in whole packets, in bytes.
-    pub fn quantum_bytes(&self) -> u64 {
+    pub(crate) fn quantum_bytes(&self) -> u64 {
         let packets = self.burst_bytes() / 2 / self.packet_bytes;
         packets.clamp(1, QUANTUM_PACKETS_MAX) * self.packet_bytes
     }
@@ -231,7 +207,6 @@ mod tests {
             assert_eq!(pacer.next_send_time(now), now);
             pacer.on_sent(now, PACKET);
         }
-        assert_eq!(pacer.sendable_bytes(now), u64::MAX);
     }
 
     #[test]
@@ -295,9 +270,7 @@ mod tests {
         // One packet's worth would be there after 12 µs.
         assert!(!pacer.can_send(Instant::EPOCH + micros(24)));
         let next = pacer.next_send_time(Instant::EPOCH);
-        let batch = pacer.sendable_bytes(next);
-        assert_eq!(batch / PACKET, QUANTUM_PACKETS_MAX);
-        assert_eq!(pacer.sendable_bytes(Instant::EPOCH + micros(24)), 0);
+        assert_eq!(drain(&mut pacer, next), QUANTUM_PACKETS_MAX);
     }
 
     #[test]
@@ -364,10 +337,10 @@ mod tests {
     fn a_controllers_rate_is_taken_in_packets() {
         let mut pacer = Pacer::new(PACKET);
         pacer.set_packets_per_second(Instant::EPOCH, Some(1000.0));
-        assert_eq!(pacer.rate(), Some(Rate::mbit(12)));
+        assert_eq!(pacer.rate, Some(Rate::mbit(12)));
         for no_pacing in [None, Some(f64::INFINITY), Some(f64::NAN), Some(0.0)] {
             pacer.set_packets_per_second(Instant::EPOCH, no_pacing);
-            assert_eq!(pacer.rate(), None);
+            assert_eq!(pacer.rate, None);
         }
     }
 

@@ -19,21 +19,21 @@ use ctcp_units::{Duration, Instant, millis, seconds};
 /// geostationary satellite, so that its first answer is not taken for lost, and
 /// a quarter below the 1 s of [RFC6298], which a short exchange over a lossy
 /// path would wait for in vain.
-pub const INITIAL_RTT: Duration = millis(250);
+pub(crate) const INITIAL_RTT: Duration = millis(250);
 
 /// How far back the windowed minimum looks. It forgets whole seconds, so that it
 /// spans nine to ten of them.
-pub const WINDOW: Duration = seconds(10);
+pub(crate) const WINDOW: Duration = seconds(10);
 
 /// Resolution of the clocks and timers that the deviation term must cover.
-pub const GRANULARITY: Duration = millis(1);
+pub(crate) const GRANULARITY: Duration = millis(1);
 
 const BUCKET_COUNT: usize = 10;
 const BUCKET: Duration = millis(1000);
 
 /// Estimates the round-trip time of one path.
 #[derive(Debug, Clone)]
-pub struct RttEstimator {
+pub(crate) struct RttEstimator {
     latest: Duration,
     srtt: Duration,
     rttvar: Duration,
@@ -44,7 +44,7 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// An estimator that knows nothing yet.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             latest: INITIAL_RTT,
             srtt: INITIAL_RTT,
@@ -63,7 +63,12 @@ impl RttEstimator {
     /// `ack_delay` is what the receiver says it waited, held by the caller to
     /// the maximum agreed; it is subtracted as long as the rest is not below
     /// `rtt_min`, so that a peer cannot talk the path shorter than it is.
-    pub fn on_sample(&mut self, now: Instant, measured: Duration, ack_delay: Duration) -> Duration {
+    pub(crate) fn on_sample(
+        &mut self,
+        now: Instant,
+        measured: Duration,
+        ack_delay: Duration,
+    ) -> Duration {
         // A clock that stands still within a datagram must not give 0: it would
         // be the minimum for ever.
         let measured = measured.max(Duration::from_nanos(1));
@@ -91,48 +96,43 @@ impl RttEstimator {
     }
 
     /// The path leads over a new address: everything is forgotten.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::new();
     }
 
     /// Smoothed mean; [`INITIAL_RTT`] before the first sample.
-    pub const fn srtt(&self) -> Duration {
+    pub(crate) const fn srtt(&self) -> Duration {
         self.srtt
     }
 
     /// Smoothed mean, if there was a sample.
-    pub fn measured_srtt(&self) -> Option<Duration> {
+    pub(crate) fn measured_srtt(&self) -> Option<Duration> {
         self.has_sample.then_some(self.srtt)
     }
 
-    /// Smoothed mean deviation.
-    pub const fn rttvar(&self) -> Duration {
-        self.rttvar
-    }
-
     /// The last sample.
-    pub const fn latest(&self) -> Duration {
+    pub(crate) const fn latest(&self) -> Duration {
         self.latest
     }
 
     /// The smallest sample since the path began or was reset.
-    pub const fn rtt_min(&self) -> Duration {
+    pub(crate) const fn rtt_min(&self) -> Duration {
         self.rtt_min
     }
 
     /// The smallest sample of the last [`WINDOW`], as of the last sample.
-    pub fn rtt_min_windowed(&self) -> Duration {
+    pub(crate) fn rtt_min_windowed(&self) -> Duration {
         self.window.min().unwrap_or(self.rtt_min)
     }
 
     /// Whether there was a sample.
-    pub const fn has_sample(&self) -> bool {
+    pub(crate) const fn has_sample(&self) -> bool {
         self.has_sample
     }
 
     /// How long to wait for any answer before the path is probed:
     /// `srtt + max(4·rttvar, GRANULARITY) + max_ack_delay` ([RFC9002] §6.2.1).
-    pub fn probe_timeout(&self, max_ack_delay: Duration) -> Duration {
+    pub(crate) fn probe_timeout(&self, max_ack_delay: Duration) -> Duration {
         let wait = self.srtt + (self.rttvar * 4).max(GRANULARITY);
         wait.saturating_add(max_ack_delay)
     }
@@ -140,7 +140,7 @@ impl RttEstimator {
     /// How long after a packet a later one may be acknowledged before the first
     /// counts as lost: 9/8 of the larger of `srtt` and the last sample
     /// ([RFC9002] §6.1.2).
-    pub fn reordering_delay(&self) -> Duration {
+    pub(crate) fn reordering_delay(&self) -> Duration {
         (self.srtt.max(self.latest) * 9 / 8).max(GRANULARITY)
     }
 
@@ -149,12 +149,12 @@ impl RttEstimator {
     ///
     /// `factor` is finite and not negative; what does not fit is
     /// [`Duration::MAX`].
-    pub fn age(&self, factor: f64) -> Duration {
+    pub(crate) fn age(&self, factor: f64) -> Duration {
         Duration::try_from_secs_f64(self.srtt.as_secs_f64() * factor).unwrap_or(Duration::MAX)
     }
 
     /// What a controller sees.
-    pub fn summary(&self) -> RttSummary {
+    pub(crate) fn summary(&self) -> RttSummary {
         RttSummary {
             latest: self.latest,
             srtt: self.srtt,
@@ -224,7 +224,7 @@ mod tests {
         let mut rtt = RttEstimator::new();
         assert!(!rtt.has_sample());
         rtt.on_sample(at(0), millis(80), Duration::ZERO);
-        assert_eq!((rtt.srtt(), rtt.rttvar()), (millis(80), millis(40)));
+        assert_eq!((rtt.srtt(), rtt.rttvar), (millis(80), millis(40)));
         assert_eq!(rtt.rtt_min(), millis(80));
         assert_eq!(rtt.rtt_min_windowed(), millis(80));
     }
@@ -234,7 +234,7 @@ mod tests {
         let mut rtt = RttEstimator::new();
         rtt.on_sample(at(0), millis(80), Duration::ZERO);
         rtt.on_sample(at(100), millis(160), Duration::ZERO);
-        assert_eq!(rtt.rttvar(), millis(50), "3/4 · 40 + 1/4 · 80");
+        assert_eq!(rtt.rttvar, millis(50), "3/4 · 40 + 1/4 · 80");
         assert_eq!(rtt.srtt(), millis(90), "7/8 · 80 + 1/8 · 160");
         assert_eq!((rtt.latest(), rtt.rtt_min()), (millis(160), millis(80)));
     }

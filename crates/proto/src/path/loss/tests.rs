@@ -172,7 +172,6 @@ fn a_lost_ack_is_not_a_lost_packet() {
     // ACK leaves a gap of four, but counts three of them.
     assert_eq!(ledger.enter(&entry(5, 4, 18)), tally(8, 1, 0));
     assert_eq!(ledger.lost_total(), 1);
-    assert_eq!(ledger.arrived_total(), 18);
 }
 
 #[test]
@@ -258,6 +257,77 @@ fn losses_the_timer_declared_are_taken_back_by_a_lasting_surplus() {
         taken_back += step.taken_back;
     }
     assert_eq!((taken_back, ledger.lost_total()), (20, 0));
+}
+
+#[test]
+fn packets_given_up_that_arrived_excuse_no_later_loss() {
+    let mut ledger = LossLedger::new();
+    ledger.enter(&entry(10, 4, 10));
+    // The way back is silent for long; the fifty packets in flight arrive.
+    ledger.give_up(50);
+    assert_eq!(ledger.enter(&entry(1, 0, 61)), tally(51, 0, 0));
+    for received in 62..62 + 3 * SURPLUS_PATIENCE {
+        assert_eq!(ledger.enter(&entry(1, 1, received)), tally(1, 1, 0));
+    }
+    assert_eq!(ledger.lost_total(), 4 + 3 * SURPLUS_PATIENCE);
+}
+
+#[test]
+fn packets_given_up_may_still_be_acknowledged() {
+    let mut ledger = LossLedger::new();
+    ledger.enter(&entry(10, 4, 10));
+    ledger.give_up(3);
+    let late = AckTally {
+        newly_acked: 2,
+        spurious: 2,
+        newly_lost: 0,
+        received_total: Some(13),
+    };
+    assert_eq!(ledger.enter(&late), tally(3, 0, 0), "one more by the count");
+    let last = AckTally {
+        newly_acked: 1,
+        spurious: 1,
+        ..late
+    };
+    assert_eq!(ledger.enter(&last), tally(0, 0, 0));
+    assert_eq!(ledger.lost_total(), 4);
+}
+
+#[test]
+fn packets_given_up_that_are_gone_are_forgotten() {
+    let mut ledger = LossLedger::new();
+    ledger.give_up(50);
+    for received in 1..=SURPLUS_PATIENCE {
+        ledger.enter(&entry(1, 0, received));
+    }
+    // A lost ACK later on is credited as ever.
+    let received = SURPLUS_PATIENCE + 5;
+    assert_eq!(ledger.enter(&entry(1, 4, received)), tally(5, 0, 0));
+}
+
+#[test]
+fn entries_of_any_kind_keep_the_books_balanced() {
+    let mut random = random();
+    for _ in 0..200 {
+        let mut ledger = LossLedger::new();
+        let mut total = LossTally::default();
+        for _ in 0..500 {
+            let newly_acked = random.below(20);
+            let entry = AckTally {
+                newly_acked,
+                spurious: random.below(newly_acked + 1),
+                newly_lost: random.below(5),
+                received_total: random.chance(0.9).then(|| random.below(8_000)),
+            };
+            let step = ledger.enter(&entry);
+            total.lost += step.lost;
+            total.taken_back += step.taken_back;
+            assert_eq!(total.lost - total.taken_back, ledger.lost_total());
+            if random.chance(0.02) {
+                ledger.give_up(random.below(100));
+            }
+        }
+    }
 }
 
 #[test]
