@@ -25,8 +25,9 @@ impl Side {
 
 /// Limits of the streams of one connection, all in bytes or streams.
 ///
-/// Memory that follows, at most: `max_data` of received bytes, an eighth of that
-/// for chunk borders and an eighth for the places of gaps;
+/// Memory that follows, at most: three quarters of `max_data` of received bytes,
+/// two chunks of 8 KiB more for each stream, an eighth of `max_data` for the
+/// places of gaps;
 /// `send_buffer_bytes_max` and, for each stream, `send_buffer_floor` of bytes to
 /// send; beside them what was given back by abandoned generations, which is
 /// never more than the coding window holds.

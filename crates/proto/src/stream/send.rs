@@ -232,10 +232,9 @@ impl SendHalf {
         self.again_bytes += data.len() as u64;
         if let Some(last) = self.again.back_mut()
             && last.offset + last.data.len() as u64 == offset
-            && !last.is_fin
         {
             last.data.extend_from_slice(data);
-            last.is_fin = is_fin;
+            last.is_fin |= is_fin;
             return;
         }
         self.again.push_back(Again {

@@ -149,6 +149,22 @@ fn the_content_of_an_abandoned_symbol_comes_again_in_shorter_ones() {
 }
 
 #[test]
+fn a_stream_sent_again_is_finished_only_with_its_last_symbol() {
+    let (mut client, _) = small_pair();
+    let id = client.open().unwrap();
+    client.write(id, b"abc").unwrap();
+    client.finish(id).unwrap();
+    let mut content = Vec::new();
+    client.fill_symbol(SYMBOL, 1430, &mut content);
+    client.requeue(&content);
+    client.fill_symbol(SymbolId(1), 1430, &mut content);
+    client.on_symbols_complete(SymbolId(1));
+    assert_eq!(events(&mut client), []);
+    client.on_symbols_complete(SymbolId(2));
+    assert_eq!(events(&mut client), [StreamEvent::Finished(id)]);
+}
+
+#[test]
 fn old_and_new_bytes_of_a_stream_may_share_a_symbol() {
     let (mut client, mut server) = small_pair();
     let id = client.open().unwrap();

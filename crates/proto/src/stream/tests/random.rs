@@ -148,6 +148,12 @@ impl World {
                     let direction = self.model.get_mut(&(id, end)).expect("a known stream");
                     assert!(direction.is_finished && !direction.is_told_finished);
                     direction.is_told_finished = true;
+                    // Without the symbols, the reader could still read it all.
+                    if let Some(stream) = self.ends[1 - end].streams.get(&id) {
+                        let assembler = &stream.receive.assembler;
+                        let ready = assembler.read_offset() + assembler.readable();
+                        assert_eq!(stream.receive.final_offset, Some(ready));
+                    }
                 }
                 StreamEvent::Readable(id) => {
                     let direction = self.model[&(id, 1 - end)];
