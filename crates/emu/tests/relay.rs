@@ -389,6 +389,28 @@ fn a_stopped_or_dropped_relay_frees_its_port() {
 }
 
 #[test]
+fn an_answer_comes_from_the_address_that_was_written_to() {
+    let echo = Echo::start();
+    let any = ([0, 0, 0, 0], 0).into();
+    let relay = Relay::spawn(RelayConfig::new(any, echo.addr, wire(), wire())).unwrap();
+    let port = relay.local_addr().port();
+    for host in [1, 2] {
+        // A connected socket takes answers from nowhere else.
+        let client = socket();
+        client
+            .connect(SocketAddr::from(([127, 0, 0, host], port)))
+            .unwrap();
+        assert_eq!(ping(&client, b"you?"), b"you?");
+    }
+}
+
+#[test]
+fn a_handle_can_be_shared_between_threads() {
+    fn is_shareable<T: Send + Sync + 'static>() {}
+    is_shareable::<ctcp_emu::RelayHandle>();
+}
+
+#[test]
 fn a_burst_that_is_due_at_once_arrives_whole_and_in_order() {
     let target = socket();
     let relay = relay_to(
