@@ -1,1 +1,58 @@
-//! To come.
+//! The transport as a state machine without sockets and without a clock.
+//!
+//! An [`Endpoint`] routes datagrams to [`Connection`]s and answers handshakes. A
+//! [`Connection`] is driven by `(now, datagram)` and answers with `(datagram,
+//! deadline, event)`; its documentation states the contract. The same code runs
+//! over UDP, inside the simulator and under a test that injects faults, and a bug
+//! seen in one is replayed in the others from a seed.
+
+mod block;
+mod config;
+mod connection;
+pub mod crypto;
+mod endpoint;
+mod path;
+mod schedule;
+pub mod stream;
+pub mod wire;
+
+pub use block::{BlockViolation, Redundancy};
+pub use config::{TransportConfig, TransportConfigError};
+pub use connection::{
+    Connection, ConnectionError, ConnectionHandle, ConnectionStats, Event, PacketCounts, Violation,
+    close_code,
+};
+pub use crypto::{Identity, PublicKey, SecretKey};
+pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
+pub use path::{EcnFailure, EcnState, MtuMode, PathStats};
+pub use schedule::{BlockView, single_path};
+
+use std::net::SocketAddr;
+
+use ctcp_units::PathId;
+
+/// The ECN field of an IP packet, when it is not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ecn {
+    /// The transport understands ECN; codepoint `10`.
+    Ect0,
+    /// The same, codepoint `01`.
+    Ect1,
+    /// A router met congestion; codepoint `11`.
+    Ce,
+}
+
+/// A datagram, or several for the same address, to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// The path it leaves on.
+    pub path: PathId,
+    /// Where it goes.
+    pub remote: SocketAddr,
+    /// The mark it carries.
+    pub ecn: Option<Ecn>,
+    /// Length of each datagram; the last may be shorter.
+    pub segment_len: usize,
+    /// Length of all of them.
+    pub len: usize,
+}

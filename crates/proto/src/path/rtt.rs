@@ -8,10 +8,10 @@
 //!   a round trip.
 //! - No floor of 200 ms or 1 s under the probe timeout (`transport.md` §18):
 //!   the tail of a short transfer must not wait for it.
-//! - A second minimum forgets samples older than [`WINDOW`]: routes change.
+//! - A second minimum forgets samples older than ten seconds: routes change.
 
 use ctcp_congestion::RttSummary;
-use ctcp_units::{Duration, Instant, millis, seconds};
+use ctcp_units::{Duration, Instant, millis};
 
 /// What is assumed before the first sample.
 ///
@@ -20,10 +20,6 @@ use ctcp_units::{Duration, Instant, millis, seconds};
 /// a quarter below the 1 s of [RFC6298], which a short exchange over a lossy
 /// path would wait for in vain.
 pub(crate) const INITIAL_RTT: Duration = millis(250);
-
-/// How far back the windowed minimum looks. It forgets whole seconds, so that it
-/// spans nine to ten of them.
-pub(crate) const WINDOW: Duration = seconds(10);
 
 /// Resolution of the clocks and timers that the deviation term must cover.
 pub(crate) const GRANULARITY: Duration = millis(1);
@@ -120,7 +116,7 @@ impl RttEstimator {
         self.rtt_min
     }
 
-    /// The smallest sample of the last [`WINDOW`], as of the last sample.
+    /// The smallest sample of the last ten seconds, as of the last sample.
     pub(crate) fn rtt_min_windowed(&self) -> Duration {
         self.window.min().unwrap_or(self.rtt_min)
     }
@@ -170,7 +166,7 @@ impl Default for RttEstimator {
     }
 }
 
-/// Minimum over the last [`WINDOW`], kept as the minima of whole seconds.
+/// Minimum over the last ten seconds, kept as the minima of whole seconds.
 ///
 /// A ring by time, so that it takes neither memory nor work by the number of
 /// samples. `None`: no sample in that second.

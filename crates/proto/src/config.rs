@@ -1,0 +1,139 @@
+//! What a connection is told at its start.
+
+use ctcp_congestion::{Params, UnknownController, resolved_name};
+use ctcp_units::{Duration, seconds};
+use thiserror::Error;
+
+use crate::Redundancy;
+use crate::path::MtuMode;
+use crate::stream::{ConfigError as StreamsError, Side, StreamsConfig};
+use crate::wire::TransportParams;
+
+/// Settings of the transport, the same for every connection of an endpoint.
+#[derive(Debug, Clone)]
+pub struct TransportConfig {
+    /// Name of the congestion controller.
+    pub congestion: String,
+    /// Its parameters.
+    pub congestion_params: Params,
+    /// Coded packets ahead of feedback.
+    pub redundancy: Redundancy,
+    /// Symbols per full block, 1–255.
+    pub block_symbols: u8,
+    /// Blocks in memory at most, as a sender.
+    pub blocks_max: u64,
+    /// Symbols accepted beyond the lowest one missing, as a receiver, 64 to 2^22:
+    /// the coding window. Decoders hold no more than these.
+    pub window_symbols: u64,
+    /// How the UDP payload is found.
+    pub mtu: MtuMode,
+    /// Limits of the streams; the side is set by the connection.
+    pub streams: StreamsConfig,
+    /// Silence after which the connection is given up.
+    pub idle_timeout: Duration,
+    /// Silence after which a sign of life is sent; keeps NAT entries alive.
+    pub keep_alive: Option<Duration>,
+    /// Patience with the handshake.
+    pub handshake_timeout: Duration,
+    /// Packets are marked ECT(0) where the path bears it.
+    pub is_ecn_enabled: bool,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            congestion: "auto".to_owned(),
+            congestion_params: Params::default(),
+            redundancy: Redundancy::Cc14,
+            block_symbols: 32,
+            blocks_max: 4095,
+            window_symbols: 16_384,
+            mtu: MtuMode::Probed { ceiling: 1472 },
+            streams: StreamsConfig::new(Side::Client),
+            idle_timeout: seconds(120),
+            keep_alive: Some(seconds(15)),
+            handshake_timeout: seconds(8),
+            is_ecn_enabled: true,
+        }
+    }
+}
+
+/// Why settings were refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TransportConfigError {
+    /// No such controller.
+    #[error(transparent)]
+    Congestion(#[from] UnknownController),
+    /// Limits of streams that do not agree.
+    #[error(transparent)]
+    Streams(#[from] StreamsError),
+    /// A number out of its range.
+    #[error("{name} is {value}; it must be {allowed}")]
+    OutOfRange {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// What can be.
+        allowed: &'static str,
+    },
+}
+
+impl TransportConfig {
+    /// Whether every setting is within its range.
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check(&self) -> Result<(), TransportConfigError> {
+        resolved_name(&self.congestion)?;
+        self.streams.check()?;
+        let refuse = |name, value, allowed| {
+            Err(TransportConfigError::OutOfRange {
+                name,
+                value,
+                allowed,
+            })
+        };
+        if self.block_symbols == 0 {
+            return refuse("block", 0, "1 to 255 symbols");
+        }
+        if !(64..=1 << 22).contains(&self.window_symbols) {
+            return refuse(
+                "coding window",
+                self.window_symbols,
+                "64 to 4194304 symbols",
+            );
+        }
+        if let MtuMode::Fixed(size) = self.mtu
+            && !(576..=65_527).contains(&size)
+        {
+            return refuse("mtu", size.into(), "576 to 65527 bytes");
+        }
+        if self.idle_timeout < seconds(1) {
+            let millis = self.idle_timeout.as_millis() as u64;
+            return refuse("idle timeout", millis, "1000 milliseconds or more");
+        }
+        Ok(())
+    }
+
+    /// The largest UDP payload that is sent or accepted.
+    pub(crate) const fn udp_payload_max(&self) -> u16 {
+        match self.mtu {
+            MtuMode::Probed { ceiling } => ceiling,
+            MtuMode::Fixed(size) => size,
+        }
+    }
+
+    /// What is announced to the peer.
+    pub(crate) fn params(&self) -> TransportParams {
+        TransportParams {
+            window_symbols: self.window_symbols,
+            max_data: self.streams.max_data,
+            max_stream_data: self.streams.max_stream_data,
+            max_streams: self.streams.max_streams,
+            idle_timeout: self.idle_timeout,
+            max_ack_delay: crate::path::ACK_DELAY_MAX,
+            udp_payload_max: u64::from(self.udp_payload_max()).max(1472),
+        }
+    }
+}

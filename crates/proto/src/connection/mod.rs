@@ -1,0 +1,399 @@
+//! A connection: ties paths, blocks, streams and keys together and owns no
+//! arithmetic of its own (architecture 9).
+//!
+//! `receive` takes datagrams in, `transmit` makes them, `timers` knows what is
+//! due when; this file holds the state and what the application calls.
+
+mod handshake;
+mod receive;
+mod stats;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ctcp_congestion::controller_by_name;
+use ctcp_units::{Duration, Instant, PathId, StreamId, SymbolId};
+use thiserror::Error;
+
+use crate::Transmit;
+use crate::block::{BlockReceiver, BlockSender, BlockViolation, SendConfig, SymbolSource};
+use crate::config::TransportConfig;
+use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom};
+use crate::path::{Cargo, Control, MtuMode, Path, PathSetup};
+use crate::stream::{
+    OpenError, Read, ReadError, Side, StreamEvent, StreamViolation, Streams, StreamsConfig,
+    WriteError,
+};
+use crate::wire::{ConnectionId, ParseError, TransportParams};
+
+use handshake::ClientHello;
+pub(crate) use handshake::HelloSetup;
+pub use stats::{ConnectionStats, PacketCounts};
+
+/// Names a connection at its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(pub u64);
+
+/// Codes of a close that the transport itself uses; applications use what lies
+/// below 2^31.
+pub mod close_code {
+    /// Nothing went wrong.
+    pub const NONE: u32 = 0;
+    /// The peer broke the protocol.
+    pub const VIOLATION: u32 = 1 << 31;
+    /// The keys are worn out.
+    pub const KEYS_WORN_OUT: u32 = 1 << 31 | 1;
+}
+
+/// How the peer broke the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// A packet that makes no sense.
+    #[error("malformed packet: {0}")]
+    Malformed(#[from] ParseError),
+    /// Against the rules of the code.
+    #[error("broken code: {0}")]
+    Block(#[from] BlockViolation),
+    /// Against the rules of streams.
+    #[error("broken stream: {0}")]
+    Stream(#[from] StreamViolation),
+    /// An ACK of what was never sent, or for a path that does not exist.
+    #[error("acknowledgement of packets that were never sent on {0}")]
+    UnsentAcknowledged(PathId),
+    /// Keys changed again before the last change was settled.
+    #[error("keys updated too early")]
+    KeyUpdate,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConnectionError {
+    /// This end closed it.
+    #[error("closed by this end")]
+    LocallyClosed,
+    /// The peer closed it.
+    #[error("closed by the peer: {reason} (code {code})")]
+    PeerClosed {
+        /// Why.
+        code: u32,
+        /// The same for people.
+        reason: String,
+    },
+    /// Nothing was heard for too long.
+    #[error("nothing heard from the peer for {} s", .0.as_secs())]
+    IdleTimeout(Duration),
+    /// The handshake was never answered.
+    #[error(
+        "no answer from {remote}: the address may be wrong, UDP may be blocked by a firewall, \
+         or the server may have another key than the one given"
+    )]
+    NoAnswer {
+        /// Who was asked.
+        remote: SocketAddr,
+    },
+    /// The server refused, and proved that it is the server.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// The server's hello or parameters make no sense.
+    #[error("the server's answer makes no sense: {0}")]
+    BadHandshake(&'static str),
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Violation(Violation),
+    /// The keys are worn out and could not be renewed.
+    #[error("the keys are worn out: connect again")]
+    KeysWornOut,
+}
+
+/// What the application may want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done; the peer has proven its key.
+    Connected,
+    /// Something happened to a stream.
+    Stream(StreamEvent),
+    /// The connection ended. Nothing follows but datagrams that say so.
+    Closed(ConnectionError),
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// A client whose hello has not been answered.
+    Hello(Box<ClientHello>),
+    /// A server that has answered a hello and waits for proof that the client is
+    /// there, until then.
+    Unproven {
+        until: Instant,
+    },
+    Open,
+    /// This end closed; the close is said again to whoever still sends.
+    Closing {
+        until: Instant,
+        is_due: bool,
+    },
+    /// The peer closed; late packets are swallowed.
+    Draining {
+        until: Instant,
+    },
+    Gone,
+}
+
+/// One connection, a state machine.
+///
+/// # Contract
+///
+/// One input at a time: [`handle_datagram`](Self::handle_datagram),
+/// [`handle_timeout`](Self::handle_timeout), or a call of the application. Then
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event)
+/// until both give nothing, then wait for the next input or for
+/// [`poll_timeout`](Self::poll_timeout), whichever is first. Time never goes
+/// back: debug builds assert it.
+#[derive(Debug)]
+pub struct Connection {
+    side: Side,
+    config: Arc<TransportConfig>,
+    phase: Phase,
+    now: Instant,
+    keys: Option<Keys>,
+    peer_key: PublicKey,
+    peer_params: Option<TransportParams>,
+    paths: Vec<Path>,
+    sender: BlockSender,
+    receiver: BlockReceiver,
+    streams: Streams,
+    /// Control frames to be sent, those of streams apart.
+    controls: VecDeque<Control>,
+    /// Challenges of the peer to be answered, by path.
+    responses: VecDeque<(PathId, SocketAddr, [u8; 8])>,
+    events: VecDeque<Event>,
+    close: (u32, String),
+    last_received: Instant,
+    last_asked: Instant,
+    random: SecretRandom,
+    /// A packet too long for the batch it was made in.
+    held: Option<(Transmit, Vec<u8>)>,
+    fates: Vec<Fate>,
+    sent: PacketCounts,
+    received: PacketCounts,
+    stats: stats::Counters,
+}
+
+/// A packet whose fate became known, noted while its path is busy.
+#[derive(Debug, Clone, Copy)]
+struct Fate {
+    number: u64,
+    cargo: Cargo,
+    has_arrived: bool,
+    was_aged: bool,
+}
+
+impl SymbolSource for Streams {
+    fn fill(&mut self, symbol: SymbolId, room: usize, out: &mut Vec<u8>) {
+        self.fill_symbol(symbol, room, out);
+    }
+
+    fn has_more(&self) -> bool {
+        self.can_fill()
+    }
+}
+
+/// Where a connection leads and how it begins.
+pub(crate) struct Start {
+    pub(crate) side: Side,
+    pub(crate) remote: SocketAddr,
+    pub(crate) remote_id: ConnectionId,
+    pub(crate) peer_key: PublicKey,
+}
+
+impl Connection {
+    fn new(
+        now: Instant,
+        config: Arc<TransportConfig>,
+        start: &Start,
+        phase: Phase,
+        mut random: SecretRandom,
+    ) -> Self {
+        let streams = Streams::new(StreamsConfig {
+            side: start.side,
+            ..config.streams
+        });
+        let sender = BlockSender::new(SendConfig {
+            redundancy: config.redundancy,
+            block_symbols: config.block_symbols,
+            blocks_max: config.blocks_max,
+            seed: u64::from_be_bytes(random.array()),
+        });
+        let symbol_len_max = usize::from(config.udp_payload_max().max(1472));
+        let controller = controller_by_name(&config.congestion, &config.congestion_params)
+            .expect("the configuration was checked when the endpoint was made");
+        // 20 bytes more of IP header.
+        let mtu = match config.mtu {
+            MtuMode::Probed { ceiling } if start.remote.is_ipv6() => MtuMode::Probed {
+                ceiling: ceiling.saturating_sub(20),
+            },
+            mode => mode,
+        };
+        let setup = PathSetup {
+            controller,
+            mtu,
+            is_ecn_enabled: config.is_ecn_enabled,
+        };
+        let path = Path::new(now, PathId(0), start.remote, start.remote_id, setup);
+        Self {
+            side: start.side,
+            receiver: BlockReceiver::new(config.window_symbols, symbol_len_max),
+            config,
+            phase,
+            now,
+            keys: None,
+            peer_key: start.peer_key,
+            peer_params: None,
+            paths: vec![path],
+            sender,
+            streams,
+            controls: VecDeque::new(),
+            responses: VecDeque::new(),
+            events: VecDeque::new(),
+            close: (close_code::NONE, String::new()),
+            last_received: now,
+            last_asked: now,
+            random,
+            held: None,
+            fates: Vec::new(),
+            sent: PacketCounts::default(),
+            received: PacketCounts::default(),
+            stats: stats::Counters::default(),
+        }
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// [`OpenError`]: too many are open.
+    pub fn open_stream(&mut self) -> Result<StreamId, OpenError> {
+        self.streams.open()
+    }
+
+    /// The next stream that the peer opened.
+    pub fn accept_stream(&mut self) -> Option<StreamId> {
+        self.streams.accept()
+    }
+
+    /// Writes as much of `data` as there is room for; returns how many bytes.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        self.streams.write(id, data)
+    }
+
+    /// Reads into `buf`.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<Read, ReadError> {
+        self.streams.read(id, buf)
+    }
+
+    /// Ends what is written to the stream.
+    ///
+    /// # Errors
+    /// [`WriteError`] if it had ended before.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
+        self.streams.finish(id)
+    }
+
+    /// Gives up what is written to the stream: the peer sees a reset.
+    pub fn reset(&mut self, id: StreamId, code: u32) {
+        self.streams.reset(id, code);
+    }
+
+    /// Refuses the rest of what the peer writes to the stream.
+    pub fn stop(&mut self, id: StreamId, code: u32) {
+        self.streams.stop(id, code);
+    }
+
+    /// What happened, one thing a call.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events
+            .pop_front()
+            .or_else(|| self.streams.poll_event().map(Event::Stream))
+    }
+
+    /// The peer's static key.
+    pub const fn peer_key(&self) -> PublicKey {
+        self.peer_key
+    }
+
+    /// Whether the handshake is done and nothing has ended the connection.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Nothing more will come of it: forget it.
+    pub const fn is_drained(&self) -> bool {
+        matches!(self.phase, Phase::Gone)
+    }
+
+    /// Ends the connection at once. Streams are not waited for.
+    pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
+        self.end(now, code, reason, ConnectionError::LocallyClosed);
+    }
+
+    fn end(&mut self, now: Instant, code: u32, reason: &str, error: ConnectionError) {
+        self.advance(now);
+        match self.phase {
+            Phase::Closing { .. } | Phase::Draining { .. } | Phase::Gone => return,
+            Phase::Hello(_) => self.phase = Phase::Gone,
+            Phase::Unproven { .. } | Phase::Open => {
+                self.close = (code, reason.to_owned());
+                self.phase = Phase::Closing {
+                    until: now + self.drain_span(),
+                    is_due: true,
+                };
+            }
+        }
+        self.held = None;
+        self.events.push_back(Event::Closed(error));
+    }
+
+    /// Three probe timeouts of the slowest path.
+    fn drain_span(&self) -> Duration {
+        let slowest = self.paths.iter().map(Path::probe_timeout).max();
+        slowest.unwrap_or_default() * 3
+    }
+
+    /// The local address changed: every path proves itself anew.
+    pub fn on_local_address_changed(&mut self, now: Instant) {
+        self.advance(now);
+        if !self.is_open() {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let remote = self.paths[index].remote;
+            self.change_address(now, index, remote);
+        }
+        self.controls.push_back(Control::Ping);
+    }
+
+    fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time went back: {now} after {}", self.now);
+        self.now = self.now.max(now);
+    }
+
+    fn path_index(&self, id: PathId) -> Option<usize> {
+        self.paths.iter().position(|path| path.id == id)
+    }
+
+    /// Longest content of new symbols: what the narrowest path in use carries.
+    fn content_max(&self) -> usize {
+        let narrowest = self.paths.iter().map(Path::udp_payload_max).min();
+        let peer_max = self.peer_params.map_or(usize::MAX, |params| {
+            usize::try_from(params.udp_payload_max).unwrap_or(usize::MAX)
+        });
+        crate::wire::symbol_content_max(narrowest.unwrap_or(0).min(peer_max))
+    }
+}

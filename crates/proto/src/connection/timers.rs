@@ -1,0 +1,111 @@
+//! What is due when. Every part states its own deadline; the earliest counts.
+
+use ctcp_units::Instant;
+
+use super::receive::note;
+use super::{Connection, ConnectionError, Phase};
+use crate::path::Control;
+use crate::stream::Side;
+
+impl Connection {
+    /// When to call [`Connection::handle_timeout`] if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Hello(hello) => Some(hello.deadline()),
+            Phase::Unproven { until } => Some(*until),
+            Phase::Closing { until, .. } | Phase::Draining { until } => Some(*until),
+            Phase::Gone => None,
+            Phase::Open => {
+                let paths = self.paths.iter().flat_map(|path| {
+                    let candidate = path.candidate.map(|candidate| candidate.due);
+                    [
+                        path.deadline(),
+                        path.arrivals.due(),
+                        path.mtu.next_timeout(),
+                        candidate,
+                    ]
+                });
+                let keys = self.keys.as_ref().and_then(|keys| keys.deadline());
+                paths
+                    .chain([
+                        keys,
+                        Some(self.idle_deadline()),
+                        self.keep_alive_deadline(),
+                        self.pacing_deadline(),
+                    ])
+                    .flatten()
+                    .min()
+            }
+        }
+    }
+
+    fn idle_deadline(&self) -> Instant {
+        self.last_received + self.config.idle_timeout
+    }
+
+    /// Only the client keeps the way open: the NAT is on its side.
+    fn keep_alive_deadline(&self) -> Option<Instant> {
+        let interval = self.config.keep_alive?;
+        let last_sign = self.last_received.max(self.last_asked);
+        (self.side == Side::Client).then_some(last_sign + interval)
+    }
+
+    /// When the pacer lets go what tokens would pay for already.
+    fn pacing_deadline(&self) -> Option<Instant> {
+        if !self.has_symbols_to_send() {
+            return None;
+        }
+        self.paths
+            .iter()
+            .filter(|path| path.is_validated && path.has_token())
+            .map(|path| path.next_send_time(self.now))
+            .min()
+    }
+
+    /// Acts on every deadline that has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        match &self.phase {
+            Phase::Hello(_) | Phase::Unproven { .. } => self.handle_handshake_timeout(now),
+            Phase::Closing { until, .. } | Phase::Draining { until } if now >= *until => {
+                self.phase = Phase::Gone;
+            }
+            Phase::Closing { .. } | Phase::Draining { .. } | Phase::Gone => {}
+            Phase::Open => self.handle_open_timeout(now),
+        }
+    }
+
+    fn handle_open_timeout(&mut self, now: Instant) {
+        if now >= self.idle_deadline() {
+            let span = now - self.last_received;
+            return self.end(now, 0, "idle", ConnectionError::IdleTimeout(span));
+        }
+        if self.keep_alive_deadline().is_some_and(|at| at <= now) {
+            self.last_asked = now;
+            self.controls.push_back(Control::Ping);
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.handle_timeout(now);
+        }
+        for index in 0..self.paths.len() {
+            if self.paths[index].deadline().is_some_and(|at| at <= now) {
+                self.handle_path_timeout(now, index);
+            }
+        }
+    }
+
+    fn handle_path_timeout(&mut self, now: Instant, index: usize) {
+        let (path, fates) = (&mut self.paths[index], &mut self.fates);
+        let is_mtu_fallen = path.handle_timeout(now, |resolved, has_arrived| {
+            note(fates, resolved, has_arrived);
+        });
+        if path.probes_due > 0 {
+            self.stats.probe_timeouts += 1;
+        }
+        self.settle_fates(index);
+        self.age_path(index, now);
+        if is_mtu_fallen {
+            self.fit_blocks_to_mtu();
+        }
+    }
+}

@@ -1,0 +1,587 @@
+//! One path: everything that is counted, timed and controlled per path.
+//!
+//! A path owns its estimators, its ledger of sent packets, its arrivals, its
+//! pacer and its controller. What an acknowledgement means for blocks and
+//! control frames it hands on; what it means for the path it settles here.
+
+mod arrivals;
+mod control_log;
+mod ecn;
+mod ledger;
+mod loss;
+mod mtu;
+mod pacer;
+mod ranges;
+mod rtt;
+
+pub(crate) use arrivals::{ACK_DELAY_MAX, Arrivals};
+pub(crate) use control_log::{Control, ControlLog};
+pub use ecn::{EcnFailure, EcnState};
+pub(crate) use ledger::{Cargo, Resolved};
+pub use mtu::MtuMode;
+
+use std::net::SocketAddr;
+
+use ctcp_congestion::{
+    AckEvent, Controller, ControllerState, DeliverySample, EcnEvent, LossEvent, PathChangeEvent,
+    SentEvent, SilenceEvent, SpuriousLossEvent,
+};
+use ctcp_units::{Duration, Instant, PacketNumber, PathId, millis, seconds};
+
+use crate::crypto::ReplayWindow;
+use crate::wire::{AckView, ConnectionId};
+use ecn::{EcnAck, EcnCounts, EcnValidator};
+use ledger::{Ledger, SendState};
+use loss::{AckTally, LossEstimator, LossLedger};
+use mtu::{MtuDiscovery, MtuPacket};
+use pacer::Pacer;
+use rtt::RttEstimator;
+
+/// Age at which packets no longer count towards their block, in round trips
+/// ([MP12] §III-E, `age_factor`).
+const AGE_FACTOR: f64 = 1.5;
+/// Probe timeouts without an answer, and the time that must have passed, before
+/// a path counts as silent and its window collapses.
+const SILENCE_PROBES: u32 = 3;
+const SILENCE_SPAN: Duration = millis(1000);
+/// Probes of a silent path are at most so far apart, or two round trips, so
+/// that a path that works again is noticed at once.
+const PROBE_INTERVAL_MAX: Duration = seconds(1);
+/// Packets between two announcements of the ACK floor.
+const FLOOR_EVERY: u64 = 128;
+
+/// A change of the peer's address that has yet to be proven.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) address: SocketAddr,
+    pub(crate) challenge: [u8; 8],
+    /// When the challenge is sent (again).
+    pub(crate) due: Instant,
+    pub(crate) tries_left: u8,
+}
+
+/// What is the same for all paths of a connection.
+#[derive(Debug)]
+pub(crate) struct PathSetup {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) mtu: MtuMode,
+    pub(crate) is_ecn_enabled: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    /// Place in arrays over the paths in use.
+    pub(crate) slot: usize,
+    pub(crate) remote: SocketAddr,
+    /// What we put into packets to the peer.
+    pub(crate) remote_id: ConnectionId,
+    /// The peer has proven that it receives at `remote`.
+    pub(crate) is_validated: bool,
+    pub(crate) candidate: Option<Candidate>,
+    pub(crate) replay: ReplayWindow,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) control_log: ControlLog,
+    pub(crate) mtu: MtuDiscovery,
+    ledger: Ledger,
+    rtt: RttEstimator,
+    loss: LossEstimator,
+    tally: LossLedger,
+    ecn: EcnValidator,
+    pacer: Pacer,
+    controller: Box<dyn Controller>,
+    /// Probe timeouts since the last acknowledgement.
+    probe_count: u32,
+    /// Probes that may be sent now, tokens or not.
+    pub(crate) probes_due: u32,
+    last_progress: Instant,
+    is_silent: bool,
+    pub(crate) is_app_limited: bool,
+    floor_announced: u64,
+    ecn_ce: u64,
+    packets_lost: u64,
+}
+
+/// What a path shows of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathStats {
+    /// The path.
+    pub id: PathId,
+    /// Where it leads.
+    pub remote: SocketAddr,
+    /// Smoothed round trip; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Smallest round trip of the path's life.
+    pub rtt_min: Option<Duration>,
+    /// Latest round trip.
+    pub rtt_latest: Option<Duration>,
+    /// Short-term estimate of the share of packets lost, `p` of [MP12].
+    pub loss_rate: f64,
+    /// Long-term estimate, `p_long`.
+    pub loss_rate_long: f64,
+    /// Packets that hold a token.
+    pub in_flight: u64,
+    /// State of the controller.
+    pub controller: ControllerState,
+    /// The controller's name.
+    pub congestion: &'static str,
+    /// UDP payload in use, bytes.
+    pub mtu: u16,
+    /// Trust in ECN.
+    pub ecn: EcnState,
+    /// Packets marked CE, reported by the peer.
+    pub ecn_ce: u64,
+    /// Packets sent on the path, all kinds.
+    pub packets_sent: u64,
+    /// Packets that stand as lost.
+    pub packets_lost: u64,
+}
+
+impl Path {
+    pub(crate) fn new(
+        now: Instant,
+        id: PathId,
+        remote: SocketAddr,
+        remote_id: ConnectionId,
+        setup: PathSetup,
+    ) -> Self {
+        let mtu = MtuDiscovery::new(setup.mtu);
+        Self {
+            id,
+            slot: id.0 as usize % crate::block::PATHS_MAX,
+            remote,
+            remote_id,
+            is_validated: false,
+            candidate: None,
+            replay: ReplayWindow::new(),
+            arrivals: Arrivals::new(),
+            control_log: ControlLog::default(),
+            pacer: Pacer::new(mtu.current().into()),
+            mtu,
+            ledger: Ledger::new(now),
+            rtt: RttEstimator::new(),
+            loss: LossEstimator::default(),
+            tally: LossLedger::new(),
+            ecn: EcnValidator::new(setup.is_ecn_enabled),
+            controller: setup.controller,
+            probe_count: 0,
+            probes_due: 0,
+            last_progress: now,
+            is_silent: false,
+            is_app_limited: false,
+            floor_announced: 0,
+            ecn_ce: 0,
+            packets_lost: 0,
+        }
+    }
+
+    pub(crate) fn loss_rate(&self) -> ctcp_units::LossRate {
+        self.loss.loss_rate()
+    }
+
+    /// Largest UDP payload for ordinary packets.
+    pub(crate) const fn udp_payload_max(&self) -> usize {
+        self.mtu.current() as usize
+    }
+
+    /// Time the peer may need to answer, without backing off.
+    pub(crate) fn probe_timeout(&self) -> Duration {
+        self.rtt.probe_timeout(ACK_DELAY_MAX)
+    }
+
+    pub(crate) fn srtt(&self) -> Duration {
+        self.rtt.srtt()
+    }
+
+    /// Number the next packet will have.
+    pub(crate) fn next_number(&self) -> PacketNumber {
+        self.ledger.next_number()
+    }
+
+    /// A token is there: one more packet may be in flight ([MP12] §III-C).
+    pub(crate) fn has_token(&self) -> bool {
+        (self.ledger.in_flight() + 1) as f64 <= self.controller.tokens()
+    }
+
+    /// The pacer lets a packet go at `now`.
+    pub(crate) fn may_send(&self, now: Instant) -> bool {
+        self.pacer.can_send(now)
+    }
+
+    /// When the pacer lets the next packet go.
+    pub(crate) fn next_send_time(&self, now: Instant) -> Instant {
+        self.pacer.next_send_time(now)
+    }
+
+    pub(crate) fn marks_packets(&self) -> bool {
+        self.ecn.marks_packets()
+    }
+
+    /// A packet of `len` bytes of UDP payload leaves; returns its number.
+    pub(crate) fn on_sent(&mut self, now: Instant, len: u16, cargo: Cargo, is_marked: bool) {
+        let number = self.ledger.on_sent(
+            now,
+            len,
+            cargo,
+            SendState {
+                is_app_limited: self.is_app_limited,
+                is_marked,
+                lost_before: self.packets_lost,
+            },
+        );
+        if is_marked {
+            self.ecn.on_sent_marked(number);
+        }
+        if matches!(cargo, Cargo::Symbol { .. }) {
+            self.pacer.on_sent(now, len.into());
+            self.controller.on_sent(&SentEvent {
+                now,
+                number,
+                in_flight: self.ledger.in_flight(),
+                app_limited: self.is_app_limited,
+            });
+        }
+        if let Cargo::MtuProbe(size) = cargo {
+            self.mtu.on_probe_sent(size);
+        }
+    }
+
+    /// Takes in an ACK. `on_resolved` hears of every packet whose fate became
+    /// known, and whether it arrived; `on_aged` of those too old to count on.
+    /// `is_same_path`: the ACK came on this path, so it gives an RTT sample.
+    ///
+    /// Returns `None` if it acknowledges what was never sent, else whether the
+    /// path's MTU fell.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &AckView<'_>,
+        is_same_path: bool,
+        mut on_resolved: impl FnMut(&Resolved, bool),
+    ) -> Option<bool> {
+        let mut marked_acked = 0;
+        let mut spurious = 0;
+        let (mtu, controller) = (&mut self.mtu, &mut self.controller);
+        let outcome = self.ledger.on_ack(now, ack.ranges, |resolved| {
+            marked_acked += u64::from(resolved.packet.is_marked);
+            if let Cargo::MtuProbe(size) = resolved.packet.cargo {
+                mtu.on_probe_acked(now, size);
+            } else {
+                mtu.on_acked(&mtu_packet(resolved));
+                if resolved.was_lost {
+                    spurious += 1;
+                    let number = resolved.number;
+                    controller.on_spurious_loss(&SpuriousLossEvent { now, number });
+                }
+            }
+            on_resolved(resolved, true);
+        })?;
+        let mut rtt_sample = None;
+        if let Some((_, newest)) = &outcome.newest
+            && is_same_path
+        {
+            let delay = ack.delay.min(ACK_DELAY_MAX);
+            rtt_sample = Some(self.rtt.on_sample(now, now - newest.sent_at, delay));
+        }
+        if outcome.acked > 0 {
+            self.probe_count = 0;
+            self.probes_due = 0;
+            self.last_progress = now;
+            self.is_silent = false;
+        }
+        let entry = AckTally {
+            newly_acked: outcome.acked.into(),
+            spurious,
+            newly_lost: 0,
+            received_total: Some(ack.received),
+        };
+        let is_mtu_fallen = self.settle_losses(now, entry, &mut on_resolved);
+        self.report_ecn(now, ack, marked_acked, &outcome);
+        self.report_ack(now, rtt_sample, &outcome);
+        self.refresh(now);
+        Some(is_mtu_fallen)
+    }
+
+    /// Declares losses and reports them to estimators and controller. Returns
+    /// whether the MTU fell.
+    fn settle_losses(
+        &mut self,
+        now: Instant,
+        mut entry: AckTally,
+        on_resolved: &mut impl FnMut(&Resolved, bool),
+    ) -> bool {
+        let span = self.rtt.reordering_delay();
+        let mut first = None;
+        let mut last = None;
+        let mut is_mtu_fallen = false;
+        let (mtu, ecn) = (&mut self.mtu, &mut self.ecn);
+        self.ledger.detect_losses(now, span, |resolved| {
+            if let Cargo::MtuProbe(size) = resolved.packet.cargo {
+                mtu.on_probe_lost(now, size);
+            } else {
+                is_mtu_fallen |= mtu.on_lost(now, &mtu_packet(resolved));
+                entry.newly_lost += 1;
+                first.get_or_insert(resolved.number);
+                last = Some((resolved.number, resolved.packet.sent_at));
+            }
+            if resolved.packet.is_marked {
+                ecn.on_lost_marked(resolved.number);
+            }
+            on_resolved(resolved, false);
+        });
+        let tally = self.tally.enter(&entry);
+        self.loss.on_tally(&tally);
+        self.packets_lost = self.tally.lost_total();
+        if tally.lost > 0
+            && let (Some(first_lost), Some((last_lost, last_lost_sent_at))) = (first, last)
+        {
+            self.controller.on_loss(&LossEvent {
+                now,
+                lost_packets: tally.lost,
+                first_lost,
+                last_lost,
+                last_lost_sent_at,
+                largest_sent: self.largest_sent(),
+                in_flight: self.ledger.in_flight(),
+                rtt: self.rtt.summary(),
+                loss: self.loss.estimate(),
+            });
+        }
+        is_mtu_fallen
+    }
+
+    fn largest_sent(&self) -> PacketNumber {
+        PacketNumber(self.ledger.next_number().0.saturating_sub(1))
+    }
+
+    fn report_ecn(
+        &mut self,
+        now: Instant,
+        ack: &AckView<'_>,
+        newly_acked_ect: u64,
+        outcome: &ledger::AckOutcome,
+    ) {
+        let ce_packets = self.ecn.on_ack(&EcnAck {
+            newly_acked_ect,
+            advances_largest: outcome.newest.is_some(),
+            counts: Some(EcnCounts {
+                ect0: ack.ecn.ect0,
+                ect1: 0,
+                ce: ack.ecn.ce,
+            }),
+        });
+        if ce_packets > 0
+            && let Some((newest_acked, newest)) = &outcome.newest
+        {
+            self.ecn_ce += ce_packets;
+            self.controller.on_ecn(&EcnEvent {
+                now,
+                ce_packets,
+                newest_acked: *newest_acked,
+                sent_at: newest.sent_at,
+                largest_sent: self.largest_sent(),
+                in_flight: self.ledger.in_flight(),
+                rtt: self.rtt.summary(),
+            });
+        }
+    }
+
+    fn report_ack(
+        &mut self,
+        now: Instant,
+        rtt_sample: Option<Duration>,
+        outcome: &ledger::AckOutcome,
+    ) {
+        let Some((newest_acked, newest)) = &outcome.newest else {
+            return;
+        };
+        let delivered = self.ledger.delivered();
+        let interval = (now - newest.delivered_at).max(now - newest.sent_at);
+        let delivery = (!interval.is_zero()).then(|| DeliverySample {
+            delivered_packets: delivered - newest.delivered_before,
+            interval,
+            delivered_packets_before: newest.delivered_before,
+            lost_packets: self.packets_lost.saturating_sub(newest.lost_before),
+            in_flight_at_send: newest.in_flight_before,
+            app_limited: newest.app_limited,
+        });
+        self.controller.on_ack(&AckEvent {
+            now,
+            newest_acked: *newest_acked,
+            sent_at: newest.sent_at,
+            largest_sent: self.largest_sent(),
+            acked_packets: outcome.acked.into(),
+            in_flight: self.ledger.in_flight(),
+            app_limited: newest.app_limited,
+            rtt_sample,
+            rtt: self.rtt.summary(),
+            delivered_packets: delivered,
+            delivery,
+            loss: self.loss.estimate(),
+        });
+    }
+
+    /// Sets the pacer by what the controller now says.
+    fn refresh(&mut self, now: Instant) {
+        self.pacer.set_packet_bytes(self.mtu.current().into());
+        let rate = self.controller.pacing_rate(self.rtt.measured_srtt());
+        self.pacer.set_packets_per_second(now, rate);
+    }
+
+    /// Packets older than 1.5 round trips no longer count towards their blocks.
+    pub(crate) fn age(&mut self, now: Instant, mut on_aged: impl FnMut(u64)) {
+        let limit = now.saturating_sub(self.rtt.age(AGE_FACTOR));
+        self.ledger.age(limit, |packet| {
+            if let Cargo::Symbol { block } = packet.cargo {
+                on_aged(block);
+            }
+        });
+    }
+
+    /// When loss detection or a probe is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let loss = self.ledger.loss_deadline(self.rtt.reordering_delay());
+        loss.into_iter().chain(self.probe_deadline()).min()
+    }
+
+    fn probe_deadline(&self) -> Option<Instant> {
+        if self.ledger.eliciting_open() == 0 {
+            return None;
+        }
+        let timeout = self.probe_timeout();
+        let backed_off = timeout.saturating_mul(1 << self.probe_count.min(10));
+        let longest = PROBE_INTERVAL_MAX.max(timeout * 2);
+        Some(self.ledger.last_eliciting_at()? + backed_off.min(longest))
+    }
+
+    /// Acts on [`Path::deadline`]. Returns whether the MTU fell.
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        mut on_resolved: impl FnMut(&Resolved, bool),
+    ) -> bool {
+        let mut is_mtu_fallen = false;
+        let span = self.rtt.reordering_delay();
+        if self.ledger.loss_deadline(span).is_some_and(|at| at <= now) {
+            let entry = AckTally::default();
+            is_mtu_fallen = self.settle_losses(now, entry, &mut on_resolved);
+            self.refresh(now);
+        }
+        if self.probe_deadline().is_some_and(|at| at <= now) {
+            self.probe_count += 1;
+            // Two, as one may be lost as easily as what it probes for.
+            self.probes_due = 2;
+            let silent_for = now - self.last_progress;
+            if !self.is_silent
+                && self.probe_count >= SILENCE_PROBES
+                && silent_for >= SILENCE_SPAN.max(self.srtt() * 4)
+            {
+                is_mtu_fallen |= self.fall_silent(now, &mut on_resolved);
+            }
+        }
+        is_mtu_fallen
+    }
+
+    /// Nothing has come back for long: what is in flight is gone, and its loss
+    /// says nothing about the path as it will be. Returns whether the MTU fell.
+    fn fall_silent(&mut self, now: Instant, on_resolved: &mut impl FnMut(&Resolved, bool)) -> bool {
+        self.is_silent = true;
+        let mtu = &mut self.mtu;
+        let mut given_up = 0;
+        let mut is_mtu_fallen = false;
+        self.ledger.lose_all(|resolved| {
+            if let Cargo::MtuProbe(size) = resolved.packet.cargo {
+                mtu.on_probe_lost(now, size);
+            } else {
+                is_mtu_fallen |= mtu.on_lost(now, &mtu_packet(resolved));
+                given_up += 1;
+            }
+            on_resolved(resolved, false);
+        });
+        self.tally.give_up(given_up);
+        self.controller.on_silence(&SilenceEvent {
+            now,
+            largest_sent: self.largest_sent(),
+            in_flight: self.ledger.in_flight(),
+        });
+        self.refresh(now);
+        is_mtu_fallen
+    }
+
+    /// The path leads over a new, proven address: what was learnt is void.
+    pub(crate) fn on_address_changed(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        mut on_resolved: impl FnMut(&Resolved, bool),
+    ) {
+        self.remote = remote;
+        self.candidate = None;
+        self.is_validated = true;
+        self.rtt.reset();
+        self.loss.reset();
+        self.mtu.reset();
+        self.ecn.on_path_change();
+        let mut given_up = 0;
+        self.ledger.lose_all(|resolved| {
+            given_up += u64::from(!matches!(resolved.packet.cargo, Cargo::MtuProbe(_)));
+            on_resolved(resolved, false);
+        });
+        self.tally.give_up(given_up);
+        self.controller.on_path_change(&PathChangeEvent {
+            now,
+            largest_sent: self.largest_sent(),
+        });
+        self.probe_count = 0;
+        self.probes_due = 1;
+        self.last_progress = now;
+        self.is_silent = false;
+        self.refresh(now);
+    }
+
+    /// A probe must also try a size that passes everywhere: what is lost may be
+    /// lost for its length.
+    pub(crate) fn wants_small_probe(&self) -> bool {
+        self.probe_count >= 2 || self.mtu.is_suspicious()
+    }
+
+    /// A floor worth announcing: ranges below it need not be reported any more.
+    pub(crate) fn take_floor(&mut self) -> Option<u64> {
+        let floor = self.ledger.frontier();
+        let has_gaps = self.packets_lost > 0;
+        (has_gaps && floor >= self.floor_announced + FLOOR_EVERY).then(|| {
+            self.floor_announced = floor;
+            floor
+        })
+    }
+
+    pub(crate) fn stats(&self) -> PathStats {
+        let measured = |span| self.rtt.has_sample().then_some(span);
+        let loss = self.loss.estimate();
+        PathStats {
+            id: self.id,
+            remote: self.remote,
+            srtt: measured(self.rtt.srtt()),
+            rtt_min: measured(self.rtt.rtt_min()),
+            rtt_latest: measured(self.rtt.latest()),
+            loss_rate: loss.p.share(),
+            loss_rate_long: loss.p_long.share(),
+            in_flight: self.ledger.in_flight(),
+            controller: self.controller.state(),
+            congestion: self.controller.name(),
+            mtu: self.mtu.current(),
+            ecn: self.ecn.state(),
+            ecn_ce: self.ecn_ce,
+            packets_sent: self.ledger.next_number().0,
+            packets_lost: self.packets_lost,
+        }
+    }
+}
+
+fn mtu_packet(resolved: &Resolved) -> MtuPacket {
+    MtuPacket {
+        size: resolved.packet.len,
+        number: resolved.number,
+        sent_at: resolved.packet.sent_at,
+    }
+}

@@ -1,0 +1,540 @@
+//! Control frames: they travel outside symbols, are idempotent, and whoever
+//! sent one repeats what it said until a packet that carried it is acknowledged
+//! (architecture 7).
+
+use core::ops::RangeInclusive;
+
+use ctcp_units::{Duration, PathId, StreamId, SymbolId};
+
+use super::ack::write_ack;
+use super::varint::{VARINT_MAX, varint_len};
+use super::{AckView, CLOSE_REASON_MAX, EcnCounts, ParseError, REPORTS_MAX, Reader, write_varint};
+
+const PADDING: u8 = 0;
+const PING: u8 = 1;
+pub(super) const ACK: u8 = 2;
+const GENERATIONS: u8 = 3;
+const ACK_FLOOR: u8 = 4;
+const MAX_DATA: u8 = 5;
+const MAX_STREAM_DATA: u8 = 6;
+const MAX_STREAMS: u8 = 7;
+const RESET_STREAM: u8 = 8;
+const STOP_SENDING: u8 = 9;
+const ABANDON: u8 = 10;
+const PATH_CHALLENGE: u8 = 12;
+const PATH_RESPONSE: u8 = 13;
+const CLOSE: u8 = 14;
+
+/// Degrees of freedom held for one generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GenerationReport {
+    /// First symbol of the generation.
+    pub first: SymbolId,
+    /// Linearly independent packets received for it.
+    pub rank: u8,
+}
+
+/// A control frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// The rest of the packet is filler.
+    Padding,
+    /// Asks for an acknowledgement.
+    Ping,
+    /// What arrived on a path.
+    Ack(AckView<'a>),
+    /// What arrived of the code: every symbol below `base` is known or was
+    /// abandoned; the sender may use symbols below `window_end`.
+    Generations {
+        /// Lowest symbol still missing.
+        base: SymbolId,
+        /// First symbol not accepted yet (the coding window).
+        window_end: SymbolId,
+        /// Generations from `base` on of which something arrived.
+        reports: ReportsView<'a>,
+    },
+    /// Ranges below `floor` on `path` need no longer be reported.
+    AckFloor {
+        /// The path.
+        path: PathId,
+        /// Lowest packet number still of interest.
+        floor: u64,
+    },
+    /// Credit of the connection: bytes of all streams, from the start.
+    MaxData(u64),
+    /// Credit of a stream: offset that may not be passed.
+    MaxStreamData {
+        /// The stream.
+        stream: StreamId,
+        /// The offset.
+        max: u64,
+    },
+    /// Streams the peer may have opened in all.
+    MaxStreams(u64),
+    /// The sender gives its half of a stream up.
+    ResetStream {
+        /// The stream.
+        stream: StreamId,
+        /// Why, in the application's words.
+        code: u32,
+        /// Offset after the last byte that was ever sent.
+        final_offset: u64,
+    },
+    /// The reader does not want the rest of a stream.
+    StopSending {
+        /// The stream.
+        stream: StreamId,
+        /// Why, in the application's words.
+        code: u32,
+    },
+    /// Symbols `first … first + count − 1` will never be completed; what their
+    /// streams lacked comes again in later symbols.
+    Abandon {
+        /// First symbol given up.
+        first: SymbolId,
+        /// How many.
+        count: u8,
+    },
+    /// To be echoed on the path it came on.
+    PathChallenge([u8; 8]),
+    /// Echo of a challenge.
+    PathResponse([u8; 8]),
+    /// The connection ends.
+    Close {
+        /// Why.
+        code: u32,
+        /// The same for people, UTF-8, at most [`CLOSE_REASON_MAX`] bytes.
+        reason: &'a str,
+    },
+}
+
+/// Checked reports, oldest generation first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportsView<'a> {
+    /// What the first report's distance counts from.
+    origin: SymbolId,
+    bytes: &'a [u8],
+}
+
+impl<'a> ReportsView<'a> {
+    /// The reports.
+    pub fn iter(&self) -> impl Iterator<Item = GenerationReport> + 'a {
+        let mut reader = Reader::new(self.bytes);
+        let mut first = self.origin;
+        core::iter::from_fn(move || {
+            first = first.plus(reader.varint().ok()?);
+            let rank = reader.u8().ok()?;
+            Some(GenerationReport { first, rank })
+        })
+    }
+
+    fn parse(base: SymbolId, reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let behind = u64::from(reader.u8()?);
+        let origin = SymbolId(base.0.checked_sub(behind).ok_or(ParseError::Impossible {
+            field: "first generation reported",
+            value: behind,
+        })?);
+        let count = usize::from(reader.u8()?);
+        if count > REPORTS_MAX {
+            return Err(ParseError::Impossible {
+                field: "count of generation reports",
+                value: count as u64,
+            });
+        }
+        let bytes = reader.rest();
+        let mut first = origin.0;
+        for _ in 0..count {
+            first = bounded("generation", first.saturating_add(reader.varint()?))?;
+            reader.u8()?;
+        }
+        let bytes = &bytes[..bytes.len() - reader.rest().len()];
+        Ok(Self { origin, bytes })
+    }
+}
+
+/// Values that later arithmetic adds to must leave room for it.
+fn bounded(field: &'static str, value: u64) -> Result<u64, ParseError> {
+    if value > VARINT_MAX / 2 {
+        return Err(ParseError::Impossible { field, value });
+    }
+    Ok(value)
+}
+
+pub(super) fn path_id(reader: &mut Reader<'_>) -> Result<PathId, ParseError> {
+    let value = reader.varint()?;
+    u32::try_from(value)
+        .map(PathId)
+        .map_err(|_| ParseError::Impossible {
+            field: "path id",
+            value,
+        })
+}
+
+fn stream_id(reader: &mut Reader<'_>) -> Result<StreamId, ParseError> {
+    let value = reader.varint()?;
+    if value > super::symbol::STREAM_ID_MAX {
+        return Err(ParseError::Impossible {
+            field: "stream id",
+            value,
+        });
+    }
+    Ok(StreamId(value))
+}
+
+fn code(reader: &mut Reader<'_>) -> Result<u32, ParseError> {
+    reader.array().map(u32::from_be_bytes)
+}
+
+impl<'a> Frame<'a> {
+    /// Whether a packet with this frame asks to be acknowledged.
+    pub const fn is_ack_eliciting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Padding | Self::Ack(_) | Self::Generations { .. } | Self::Close { .. }
+        )
+    }
+
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        Ok(match reader.u8()? {
+            PADDING => {
+                let rest = reader.rest().len();
+                reader.bytes(rest)?;
+                Self::Padding
+            }
+            PING => Self::Ping,
+            ACK => Self::Ack(AckView::parse(reader)?),
+            GENERATIONS => {
+                let base = SymbolId(bounded("base", reader.varint()?)?);
+                let ahead = bounded("coding window", reader.varint()?)?;
+                Self::Generations {
+                    base,
+                    window_end: base.plus(ahead),
+                    reports: ReportsView::parse(base, reader)?,
+                }
+            }
+            ACK_FLOOR => Self::AckFloor {
+                path: path_id(reader)?,
+                floor: reader.varint()?,
+            },
+            MAX_DATA => Self::MaxData(reader.varint()?),
+            MAX_STREAM_DATA => Self::MaxStreamData {
+                stream: stream_id(reader)?,
+                max: reader.varint()?,
+            },
+            MAX_STREAMS => Self::MaxStreams(reader.varint()?),
+            RESET_STREAM => Self::ResetStream {
+                stream: stream_id(reader)?,
+                code: code(reader)?,
+                final_offset: reader.varint()?,
+            },
+            STOP_SENDING => Self::StopSending {
+                stream: stream_id(reader)?,
+                code: code(reader)?,
+            },
+            ABANDON => Self::Abandon {
+                first: SymbolId(bounded("symbol", reader.varint()?)?),
+                count: reader.u8()?,
+            },
+            PATH_CHALLENGE => Self::PathChallenge(reader.array()?),
+            PATH_RESPONSE => Self::PathResponse(reader.array()?),
+            CLOSE => {
+                let code = code(reader)?;
+                let len = usize::from(reader.u8()?);
+                let text = reader.bytes(len)?;
+                Self::Close {
+                    code,
+                    // A reason is for people: what is not text is left out.
+                    reason: core::str::from_utf8(text).unwrap_or(""),
+                }
+            }
+            unknown => return Err(ParseError::UnknownFrame(u64::from(unknown))),
+        })
+    }
+
+    /// Bytes that [`Frame::write`] appends. ACKs and generation reports have
+    /// writers of their own.
+    pub fn encoded_len(&self) -> usize {
+        1 + match *self {
+            Self::Padding | Self::Ping | Self::Ack(_) | Self::Generations { .. } => 0,
+            Self::AckFloor { path, floor } => varint_len(path.0.into()) + varint_len(floor),
+            Self::MaxData(max) | Self::MaxStreams(max) => varint_len(max),
+            Self::MaxStreamData { stream, max } => varint_len(stream.0) + varint_len(max),
+            Self::ResetStream {
+                stream,
+                final_offset,
+                ..
+            } => varint_len(stream.0) + 4 + varint_len(final_offset),
+            Self::StopSending { stream, .. } => varint_len(stream.0) + 4,
+            Self::Abandon { first, .. } => varint_len(first.0) + 1,
+            Self::PathChallenge(_) | Self::PathResponse(_) => 8,
+            Self::Close { reason, .. } => 4 + 1 + reason.len().min(CLOSE_REASON_MAX),
+        }
+    }
+
+    /// Appends the frame.
+    ///
+    /// # Panics
+    /// For [`Frame::Ack`] and [`Frame::Generations`], which are written from
+    /// state by [`Frame::write_ack`] and [`Frame::write_generations`].
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let before = out.len();
+        match *self {
+            Self::Padding => out.push(PADDING),
+            Self::Ping => out.push(PING),
+            Self::Ack(_) | Self::Generations { .. } => {
+                unreachable!("acknowledgements are written from receive state")
+            }
+            Self::AckFloor { path, floor } => {
+                out.push(ACK_FLOOR);
+                write_varint(out, path.0.into());
+                write_varint(out, floor);
+            }
+            Self::MaxData(max) => {
+                out.push(MAX_DATA);
+                write_varint(out, max);
+            }
+            Self::MaxStreams(max) => {
+                out.push(MAX_STREAMS);
+                write_varint(out, max);
+            }
+            Self::MaxStreamData { stream, max } => {
+                out.push(MAX_STREAM_DATA);
+                write_varint(out, stream.0);
+                write_varint(out, max);
+            }
+            Self::ResetStream {
+                stream,
+                code,
+                final_offset,
+            } => {
+                out.push(RESET_STREAM);
+                write_varint(out, stream.0);
+                out.extend_from_slice(&code.to_be_bytes());
+                write_varint(out, final_offset);
+            }
+            Self::StopSending { stream, code } => {
+                out.push(STOP_SENDING);
+                write_varint(out, stream.0);
+                out.extend_from_slice(&code.to_be_bytes());
+            }
+            Self::Abandon { first, count } => {
+                out.push(ABANDON);
+                write_varint(out, first.0);
+                out.push(count);
+            }
+            Self::PathChallenge(data) => {
+                out.push(PATH_CHALLENGE);
+                out.extend_from_slice(&data);
+            }
+            Self::PathResponse(data) => {
+                out.push(PATH_RESPONSE);
+                out.extend_from_slice(&data);
+            }
+            Self::Close { code, reason } => {
+                let mut len = reason.len().min(CLOSE_REASON_MAX);
+                while !reason.is_char_boundary(len) {
+                    len -= 1;
+                }
+                out.push(CLOSE);
+                out.extend_from_slice(&code.to_be_bytes());
+                out.push(len as u8);
+                out.extend_from_slice(&reason.as_bytes()[..len]);
+            }
+        }
+        debug_assert!(out.len() - before <= self.encoded_len());
+    }
+
+    /// Appends an ACK frame with as many of the newest `ranges` as fit into
+    /// `room` bytes; returns whether anything was written.
+    pub fn write_ack(
+        out: &mut Vec<u8>,
+        path: PathId,
+        delay: Duration,
+        received: u64,
+        ecn: EcnCounts,
+        ranges: &[RangeInclusive<u64>],
+        room: usize,
+    ) -> bool {
+        write_ack(out, path, delay, received, ecn, ranges, room)
+    }
+
+    /// Appends a frame with as many of `reports` as fit into `room` bytes and
+    /// [`REPORTS_MAX`]. They ascend; the first may be the generation that `base`
+    /// stands in.
+    pub fn write_generations(
+        out: &mut Vec<u8>,
+        base: SymbolId,
+        window_end: SymbolId,
+        reports: impl Iterator<Item = GenerationReport>,
+        room: usize,
+    ) {
+        let mut reports = reports.peekable();
+        let behind = reports
+            .peek()
+            .map_or(0, |oldest| base.0.saturating_sub(oldest.first.0));
+        let before = out.len();
+        out.push(GENERATIONS);
+        write_varint(out, base.0);
+        write_varint(out, window_end.0.saturating_sub(base.0));
+        out.push(u8::try_from(behind).expect("a generation has at most 255 symbols"));
+        let count_at = out.len();
+        out.push(0);
+        let mut previous = base.0 - behind;
+        for report in reports.take(REPORTS_MAX) {
+            let delta = report.first.0.saturating_sub(previous);
+            if out.len() - before + varint_len(delta) + 1 > room {
+                break;
+            }
+            write_varint(out, delta);
+            out.push(report.rank);
+            out[count_at] += 1;
+            previous = report.first.0;
+        }
+    }
+}
+
+/// The frames of a control packet, in order. Stops at the first error.
+#[derive(Debug, Clone)]
+pub struct FrameIter<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> FrameIter<'a> {
+    /// The frames in `payload`.
+    pub const fn new(payload: &'a [u8]) -> Self {
+        Self {
+            reader: Reader::new(payload),
+        }
+    }
+}
+
+impl<'a> Iterator for FrameIter<'a> {
+    type Item = Result<Frame<'a>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let frame = Frame::parse(&mut self.reader);
+        if frame.is_err() {
+            self.reader = Reader::new(&[]);
+        }
+        Some(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Frame<'static>> {
+        vec![
+            Frame::Ping,
+            Frame::AckFloor {
+                path: PathId(2),
+                floor: 70_000,
+            },
+            Frame::MaxData(1 << 40),
+            Frame::MaxStreams(9),
+            Frame::MaxStreamData {
+                stream: StreamId(5),
+                max: 1 << 20,
+            },
+            Frame::ResetStream {
+                stream: StreamId(4),
+                code: 7,
+                final_offset: 99,
+            },
+            Frame::StopSending {
+                stream: StreamId(4),
+                code: 8,
+            },
+            Frame::Abandon {
+                first: SymbolId(1 << 33),
+                count: 32,
+            },
+            Frame::PathChallenge([1; 8]),
+            Frame::PathResponse([2; 8]),
+            Frame::Close {
+                code: 3,
+                reason: "done",
+            },
+        ]
+    }
+
+    #[test]
+    fn frames_come_back_in_order() {
+        let mut out = Vec::new();
+        for frame in samples() {
+            let before = out.len();
+            frame.write(&mut out);
+            assert_eq!(out.len() - before, frame.encoded_len(), "{frame:?}");
+        }
+        Frame::Padding.write(&mut out);
+        out.extend_from_slice(&[0xFF; 10]);
+        let read: Result<Vec<_>, _> = FrameIter::new(&out).collect();
+        let mut expected = samples();
+        expected.push(Frame::Padding);
+        assert_eq!(read, Ok(expected));
+    }
+
+    #[test]
+    fn reports_come_back_and_stop_at_the_room() {
+        let reports = |n: u64| {
+            (0..n).map(|i| GenerationReport {
+                first: SymbolId(80 + 40 * i),
+                rank: i as u8,
+            })
+        };
+        let write = |n, room| {
+            let mut out = Vec::new();
+            Frame::write_generations(&mut out, SymbolId(90), SymbolId(5000), reports(n), room);
+            assert!(out.len() <= room);
+            out
+        };
+        let out = write(5, 1000);
+        let Some(Ok(Frame::Generations {
+            base,
+            window_end,
+            reports: view,
+        })) = FrameIter::new(&out).next()
+        else {
+            panic!("a generations frame");
+        };
+        assert_eq!((base, window_end), (SymbolId(90), SymbolId(5000)));
+        assert!(view.iter().eq(reports(5)));
+        for (n, room) in [(500, 2000), (500, 30)] {
+            assert!(FrameIter::new(&write(n, room)).all(|frame| frame.is_ok()));
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_or_a_shorter_list() {
+        let mut out = Vec::new();
+        for frame in samples() {
+            frame.write(&mut out);
+        }
+        let whole = FrameIter::new(&out).count();
+        for len in 0..out.len() {
+            let frames: Vec<_> = FrameIter::new(&out[..len]).collect();
+            assert!(frames.len() <= whole);
+            assert!(frames.iter().rev().skip(1).all(Result::is_ok));
+        }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let reason = "ü".repeat(100);
+        let mut out = Vec::new();
+        Frame::Close {
+            code: 1,
+            reason: &reason,
+        }
+        .write(&mut out);
+        let Some(Ok(Frame::Close { reason: cut, .. })) = FrameIter::new(&out).next() else {
+            panic!("a close frame");
+        };
+        assert_eq!(cut.len(), CLOSE_REASON_MAX);
+        assert!(reason.starts_with(cut));
+    }
+}
