@@ -1,6 +1,6 @@
 //! Arithmetic in GF(2^8), on single elements and on slices of bytes.
 //!
-//! The field is GF(2)[x] / (x^8 + x^4 + x^3 + x^2 + 1), polynomial `0x11D`, with
+//! The field is GF(2)\[x\] / (x^8 + x^4 + x^3 + x^2 + 1), polynomial `0x11D`, with
 //! the generator 2. The papers do not name a polynomial; both ends of a
 //! connection must agree on it, so it is a constant of the protocol. Addition
 //! and subtraction are the same: exclusive or.

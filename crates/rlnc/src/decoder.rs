@@ -246,7 +246,7 @@ impl Decoder {
         content: &[u8],
     ) -> Result<Insertion, InsertError> {
         self.check_good()?;
-        if index >= COUNT_MAX {
+        if index == COUNT_MAX {
             return Err(InsertError::IndexOutOfRange { index });
         }
         let len = content.len();

@@ -137,10 +137,8 @@ fn a_packet_over_an_open_generation_recovers_before_the_rest_is_there() {
 #[test]
 fn payloads_kept_are_as_many_as_dofs_that_are_no_symbols_yet() {
     let (encoder, mut decoder) = (encoder(40), decoder());
-    let mut index = 0;
-    for covered in [3, 3, 3, 10, 10, 10, 40, 40, 40] {
+    for (index, covered) in (0..).zip([3, 3, 3, 10, 10, 10, 40, 40, 40]) {
         insert(&mut decoder, &encoder, Repair::uniform(index), covered);
-        index += 1;
         let kept = decoder.rank() - decoder.known.count() as u8;
         assert_eq!(decoder.payloads.len(), usize::from(kept));
         assert_eq!(decoder.rows.len(), usize::from(kept));
