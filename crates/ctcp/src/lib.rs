@@ -1,1 +1,37 @@
-//! To come.
+//! CTCP for applications: endpoints, connections and streams on tokio and UDP.
+//!
+//! An [`Endpoint`] owns a UDP socket. It opens and accepts [`Connection`]s,
+//! authenticated by static keys and encrypted; each carries many [`Stream`]s,
+//! which are [`AsyncRead`](tokio::io::AsyncRead) and
+//! [`AsyncWrite`](tokio::io::AsyncWrite). The transport inside is
+//! `ctcp_proto`, a state machine without sockets or clock; this crate gives it
+//! both.
+//!
+//! Datagrams leave and arrive in batches (GSO, GRO) with their ECN marks.
+//! Deadlines are kept to microseconds where the system allows it: the pacing of
+//! datagrams depends on it.
+
+mod clock;
+mod config;
+mod connection;
+mod driver;
+mod endpoint;
+mod error;
+mod shared;
+mod socket;
+mod stream;
+mod timer;
+
+pub use config::{ClientConfig, ServerConfig};
+pub use connection::Connection;
+pub use endpoint::{Endpoint, EndpointStats};
+pub use error::{ConnectError, ConnectionError, OpenStreamError, StartError, StreamError};
+pub use socket::{SocketConfig, SocketStats};
+pub use stream::{ReceiveStream, SendStream, Stream};
+
+pub use ctcp_proto::crypto::{ClientError, Refusal};
+pub use ctcp_proto::{
+    Authorize, ConnectionStats, Decision, Identity, PublicKey, SecretKey, TransportConfig,
+    TransportConfigError,
+};
+pub use ctcp_units::StreamId;
