@@ -1,0 +1,49 @@
+//! Real sockets, with a lossy path between them.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{Pair, bytes, in_time, receive, send, server};
+use ctcp_emu::{LinkConfig, Relay, RelayConfig};
+use ctcp_link::LossModel;
+use ctcp_units::{LossRate, Rate, millis};
+
+/// Downloads and uploads `len` bytes at the same time over 50 Mbit/s, 20 ms,
+/// losing `share` of the datagrams before the limit, both ways.
+async fn transfer(share: f64, len: usize) {
+    let server = server();
+    let link = LinkConfig::new(Rate::mbit(50), millis(10))
+        .queue_bdp(1.0, millis(20))
+        .loss(LossModel::Bernoulli(LossRate::clamped(share)));
+    let listen = common::LOOPBACK.parse().unwrap();
+    let config = RelayConfig::new(listen, server.local_addr(), link.clone(), link).seed(11);
+    let relay = Relay::spawn(config).unwrap();
+    let pair = Pair::through(server, relay.local_addr()).await;
+    let (near, far) = pair.stream(b"go").await;
+    let (up, down) = (bytes(4, len), bytes(5, len));
+    let (mut near_in, mut near_out) = near.into_split();
+    let (mut far_in, mut far_out) = far.into_split();
+    let (sent_up, sent_down, got_up, got_down) = tokio::join!(
+        send(&mut near_out, &up),
+        send(&mut far_out, &down),
+        receive(&mut far_in),
+        receive(&mut near_in),
+    );
+    sent_up.unwrap();
+    sent_down.unwrap();
+    assert!(got_up.unwrap() == up, "upload damaged");
+    assert!(got_down.unwrap() == down, "download damaged");
+    drop(pair);
+    let counters = relay.stop().unwrap();
+    eprintln!("{share}: up {:?}, down {:?}", counters.up, counters.down);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_packet_in_twenty_lost_both_ways_changes_no_byte() {
+    in_time(transfer(0.05, 4 << 20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_packet_in_five_lost_both_ways_changes_no_byte() {
+    in_time(transfer(0.2, 2 << 20)).await;
+}
