@@ -96,10 +96,17 @@ impl Params {
 impl Default for Params {
     /// The papers' values, but never fewer than two tokens: a path that holds a
     /// single packet learns of its loss only by a probe timeout, as nothing
-    /// later arrives to reveal the gap. `transport.md` §10 leaves the choice.
+    /// later arrives to reveal the gap. [MP12] leaves the choice.
+    ///
+    /// And `cc14` backs off by the smallest sample of the last round, as the
+    /// authors' own program did: by the last sample alone it leaves the link idle
+    /// whenever few of the packets in flight happen to be lost. Simulated at
+    /// 25 Mbit/s, 25 ms, share of the payload rate at 5 / 10 / 20 % loss: 0.94,
+    /// 0.89, 0.80 by the last sample, 0.97, 0.95, 0.92 by the last round.
     fn default() -> Self {
         Self {
             min_tokens: 2.0,
+            jitter_guard: JitterGuard::LastRound,
             ..Self::papers()
         }
     }

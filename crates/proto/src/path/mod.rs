@@ -281,7 +281,8 @@ impl Path {
             && is_same_path
         {
             let delay = ack.delay.min(ACK_DELAY_MAX);
-            rtt_sample = Some(self.rtt.on_sample(now, now - newest.sent_at, delay));
+            let measured = now - newest.sent_at;
+            rtt_sample = Some(self.rtt.on_sample(now, measured, delay, newest.len));
         }
         if outcome.acked > 0 {
             self.probe_count = 0;
@@ -424,6 +425,7 @@ impl Path {
     /// Sets the pacer by what the controller now says.
     fn refresh(&mut self, now: Instant) {
         self.pacer.set_packet_bytes(self.mtu.current().into());
+        self.pacer.set_rtt(self.rtt.srtt());
         let rate = self.controller.pacing_rate(self.rtt.measured_srtt());
         self.pacer.set_packets_per_second(now, rate);
     }

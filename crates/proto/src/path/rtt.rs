@@ -27,6 +27,10 @@ pub(crate) const GRANULARITY: Duration = millis(1);
 const BUCKET_COUNT: usize = 10;
 const BUCKET: Duration = millis(1000);
 
+/// What the first full packet may add to a quarter of the minimum known from
+/// shorter ones: its time on a link of 12 Mbit/s.
+const LENGTH_ALLOWANCE: Duration = millis(1);
+
 /// Estimates the round-trip time of one path.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
@@ -36,6 +40,8 @@ pub(crate) struct RttEstimator {
     rtt_min: Duration,
     window: MinFilter,
     has_sample: bool,
+    /// Length of the packets that the minima stand for.
+    len_class: u16,
 }
 
 impl RttEstimator {
@@ -48,6 +54,7 @@ impl RttEstimator {
             rtt_min: INITIAL_RTT,
             window: MinFilter::new(),
             has_sample: false,
+            len_class: 0,
         }
     }
 
@@ -59,25 +66,41 @@ impl RttEstimator {
     /// `ack_delay` is what the receiver says it waited, held by the caller to
     /// the maximum agreed; it is subtracted as long as the rest is not below
     /// `rtt_min`, so that a peer cannot talk the path shorter than it is.
+    ///
+    /// `len` is the packet's length in bytes. A longer packet takes longer, on a
+    /// slow link by more than a queue would show; so the minima stand for the
+    /// longest packets there have been, and shorter ones by an eighth or more do
+    /// not touch them. The first one of a new length sets them anew, within
+    /// reason: it may have met a queue.
     pub(crate) fn on_sample(
         &mut self,
         now: Instant,
         measured: Duration,
         ack_delay: Duration,
+        len: u16,
     ) -> Duration {
         // A clock that stands still within a datagram must not give 0: it would
         // be the minimum for ever.
         let measured = measured.max(Duration::from_nanos(1));
-        if self.has_sample {
-            self.rtt_min = self.rtt_min.min(measured);
-        } else {
+        let is_comparable = len >= self.len_class - self.len_class / 8;
+        if !self.has_sample {
             self.rtt_min = measured;
+            self.len_class = len;
+        } else if len > self.len_class + self.len_class / 8 {
+            self.len_class = len;
+            let highest = self.rtt_min * 5 / 4 + LENGTH_ALLOWANCE;
+            self.rtt_min = measured.min(highest);
+            self.window = MinFilter::new();
+        } else if is_comparable {
+            self.rtt_min = self.rtt_min.min(measured);
         }
         let sample = match measured.checked_sub(ack_delay) {
             Some(without_delay) if without_delay >= self.rtt_min => without_delay,
             _ => measured,
         };
-        self.window.insert(now, sample);
+        if is_comparable {
+            self.window.insert(now, sample);
+        }
         self.latest = sample;
         if self.has_sample {
             let deviation = self.srtt.abs_diff(sample);
@@ -209,7 +232,10 @@ impl MinFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctcp_units::Random;
+    use ctcp_units::{Random, micros, seconds};
+
+    /// Length of every packet where length is not the point.
+    const FULL: u16 = 1472;
 
     fn at(milliseconds: u64) -> Instant {
         Instant::EPOCH + millis(milliseconds)
@@ -219,7 +245,7 @@ mod tests {
     fn the_first_sample_is_the_mean_and_twice_its_deviation() {
         let mut rtt = RttEstimator::new();
         assert!(!rtt.has_sample());
-        rtt.on_sample(at(0), millis(80), Duration::ZERO);
+        rtt.on_sample(at(0), millis(80), Duration::ZERO, FULL);
         assert_eq!((rtt.srtt(), rtt.rttvar), (millis(80), millis(40)));
         assert_eq!(rtt.rtt_min(), millis(80));
         assert_eq!(rtt.rtt_min_windowed(), millis(80));
@@ -228,8 +254,8 @@ mod tests {
     #[test]
     fn later_samples_are_smoothed_as_rfc_6298_says() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(at(0), millis(80), Duration::ZERO);
-        rtt.on_sample(at(100), millis(160), Duration::ZERO);
+        rtt.on_sample(at(0), millis(80), Duration::ZERO, FULL);
+        rtt.on_sample(at(100), millis(160), Duration::ZERO, FULL);
         assert_eq!(rtt.rttvar, millis(50), "3/4 · 40 + 1/4 · 80");
         assert_eq!(rtt.srtt(), millis(90), "7/8 · 80 + 1/8 · 160");
         assert_eq!((rtt.latest(), rtt.rtt_min()), (millis(160), millis(80)));
@@ -238,18 +264,33 @@ mod tests {
     #[test]
     fn the_receivers_delay_is_taken_off_but_not_below_the_minimum() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(at(0), millis(80), Duration::ZERO);
-        assert_eq!(rtt.on_sample(at(1), millis(100), millis(15)), millis(85));
-        assert_eq!(rtt.on_sample(at(2), millis(100), millis(20)), millis(80));
-        assert_eq!(rtt.on_sample(at(3), millis(100), millis(21)), millis(100));
-        assert_eq!(rtt.on_sample(at(4), millis(100), seconds(9)), millis(100));
+        rtt.on_sample(at(0), millis(80), Duration::ZERO, FULL);
+        assert_eq!(
+            rtt.on_sample(at(1), millis(100), millis(15), FULL),
+            millis(85)
+        );
+        assert_eq!(
+            rtt.on_sample(at(2), millis(100), millis(20), FULL),
+            millis(80)
+        );
+        assert_eq!(
+            rtt.on_sample(at(3), millis(100), millis(21), FULL),
+            millis(100)
+        );
+        assert_eq!(
+            rtt.on_sample(at(4), millis(100), seconds(9), FULL),
+            millis(100)
+        );
         assert_eq!(rtt.rtt_min(), millis(80));
     }
 
     #[test]
     fn the_first_sample_keeps_the_receivers_delay() {
         let mut rtt = RttEstimator::new();
-        assert_eq!(rtt.on_sample(at(0), millis(80), millis(30)), millis(80));
+        assert_eq!(
+            rtt.on_sample(at(0), millis(80), millis(30), FULL),
+            millis(80)
+        );
     }
 
     #[test]
@@ -257,7 +298,7 @@ mod tests {
         let mut rtt = RttEstimator::new();
         assert_eq!(rtt.probe_timeout(Duration::ZERO), millis(750));
         for step in 0..200 {
-            rtt.on_sample(at(step), millis(10), Duration::ZERO);
+            rtt.on_sample(at(step), millis(10), Duration::ZERO, FULL);
         }
         let timeout = rtt.probe_timeout(millis(5));
         assert!(timeout >= millis(16) && timeout < millis(17), "{timeout:?}");
@@ -266,13 +307,13 @@ mod tests {
     #[test]
     fn a_later_rise_of_the_base_shows_only_in_the_windowed_minimum() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(at(0), millis(40), Duration::ZERO);
+        rtt.on_sample(at(0), millis(40), Duration::ZERO, FULL);
         for step in 1..=120 {
-            rtt.on_sample(at(step * 100), millis(70), Duration::ZERO);
+            rtt.on_sample(at(step * 100), millis(70), Duration::ZERO, FULL);
         }
         assert_eq!(rtt.rtt_min(), millis(40));
         assert_eq!(rtt.rtt_min_windowed(), millis(70));
-        rtt.on_sample(at(12_500), millis(40), Duration::ZERO);
+        rtt.on_sample(at(12_500), millis(40), Duration::ZERO, FULL);
         assert_eq!(rtt.rtt_min_windowed(), millis(40), "a fall shows at once");
     }
 
@@ -280,8 +321,8 @@ mod tests {
     fn the_windowed_minimum_survives_the_window_and_not_two_seconds_more() {
         for (age, expected) in [(8_900, 40), (9_900, 70), (11_000, 70), (40_000, 70)] {
             let mut rtt = RttEstimator::new();
-            rtt.on_sample(at(100), millis(40), Duration::ZERO);
-            rtt.on_sample(at(100 + age), millis(70), Duration::ZERO);
+            rtt.on_sample(at(100), millis(40), Duration::ZERO, FULL);
+            rtt.on_sample(at(100 + age), millis(70), Duration::ZERO, FULL);
             assert_eq!(rtt.rtt_min_windowed(), millis(expected), "after {age} ms");
         }
     }
@@ -289,11 +330,11 @@ mod tests {
     #[test]
     fn a_new_address_forgets_everything() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(at(0), millis(4), Duration::ZERO);
+        rtt.on_sample(at(0), millis(4), Duration::ZERO, FULL);
         rtt.reset();
         assert_eq!(rtt.srtt(), INITIAL_RTT);
         assert_eq!(rtt.measured_srtt(), None);
-        rtt.on_sample(at(100), millis(90), Duration::ZERO);
+        rtt.on_sample(at(100), millis(90), Duration::ZERO, FULL);
         assert_eq!(rtt.rtt_min(), millis(90));
         assert_eq!(rtt.rtt_min_windowed(), millis(90));
     }
@@ -307,7 +348,7 @@ mod tests {
     #[test]
     fn one_and_a_half_round_trips_are_the_age_of_a_lost_packet() {
         let mut rtt = RttEstimator::new();
-        rtt.on_sample(at(0), millis(80), Duration::ZERO);
+        rtt.on_sample(at(0), millis(80), Duration::ZERO, FULL);
         assert_eq!(rtt.age(1.5), millis(120));
         assert_eq!(rtt.age(f64::MAX), Duration::MAX);
         assert_eq!(rtt.reordering_delay(), millis(90));
@@ -325,7 +366,7 @@ mod tests {
             let gap_max = if random.chance(0.01) { 15_000 } else { 400 };
             now += random.below(gap_max);
             let sample = millis(1 + random.below(1000));
-            rtt.on_sample(at(now), sample, Duration::ZERO);
+            rtt.on_sample(at(now), sample, Duration::ZERO, FULL);
             all.push((now, sample));
             let least_since = |moment: u64| {
                 let recent = all.iter().rev().take_while(|(sent, _)| *sent >= moment);
@@ -342,5 +383,28 @@ mod tests {
                 "at {now} ms"
             );
         }
+    }
+
+    /// A hello's reply comes back faster than a full packet can: it must not
+    /// make every full packet look queued.
+    #[test]
+    fn small_packets_do_not_set_the_minimum_of_full_ones() {
+        let mut rtt = RttEstimator::new();
+        rtt.on_sample(at(0), micros(25_050), Duration::ZERO, 60);
+        rtt.on_sample(at(100), micros(25_550), Duration::ZERO, FULL);
+        assert_eq!(rtt.rtt_min(), micros(25_550));
+        rtt.on_sample(at(200), micros(25_050), Duration::ZERO, 60);
+        assert_eq!(rtt.rtt_min(), micros(25_550));
+        assert_eq!(rtt.rtt_min_windowed(), micros(25_550));
+        rtt.on_sample(at(300), micros(25_500), Duration::ZERO, 1400);
+        assert_eq!(rtt.rtt_min(), micros(25_500));
+    }
+
+    #[test]
+    fn a_queue_met_by_the_first_full_packet_does_not_become_the_base() {
+        let mut rtt = RttEstimator::new();
+        rtt.on_sample(at(0), millis(20), Duration::ZERO, 60);
+        rtt.on_sample(at(100), millis(200), Duration::ZERO, FULL);
+        assert_eq!(rtt.rtt_min(), millis(26));
     }
 }
