@@ -121,6 +121,14 @@ impl<C: Controller> Path<C> {
 const IDLE: Duration = millis(100);
 const QUEUE_FULL: Duration = millis(200);
 
+/// The product's parameters, but for the sample that backoffs go by: the papers'.
+fn by_last_sample() -> Params {
+    Params {
+        jitter_guard: JitterGuard::Off,
+        ..Params::default()
+    }
+}
+
 fn params(init_tokens: f64, init_ss_threshold: f64) -> Params {
     Params {
         init_tokens,
@@ -140,7 +148,7 @@ fn in_avoidance(tokens: f64) -> Path<Aimd<crate::Linear, RttRatio>> {
 
 #[test]
 fn slow_start_doubles_the_window_in_a_round_trip() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.round(IDLE);
     assert_eq!(path.tokens(), 20.0);
     path.round(IDLE);
@@ -227,7 +235,7 @@ fn an_outage_that_began_before_the_last_backoff_counts() {
 
 #[test]
 fn a_loss_ends_slow_start() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.round(IDLE);
     path.lose_one(IDLE);
     assert!(!path.controller.in_slow_start());
@@ -240,7 +248,7 @@ fn a_loss_ends_slow_start() {
 fn slow_start_can_survive_losses() {
     let mut path = Path::new(cc14(&Params {
         ss_exit_on_loss: false,
-        ..Params::default()
+        ..by_last_sample()
     }));
     path.round(IDLE);
     path.lose_one(QUEUE_FULL);
@@ -254,7 +262,7 @@ fn slow_start_can_survive_losses() {
 fn tokens_stay_within_their_bounds() {
     let mut path = Path::new(cc14(&Params {
         max_tokens: 64.0,
-        ..Params::default()
+        ..by_last_sample()
     }));
     path.deliver(1_000_000, IDLE);
     assert_eq!(path.tokens(), 64.0);
@@ -266,7 +274,7 @@ fn tokens_stay_within_their_bounds() {
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.next = 10;
     let event = AckEvent {
         app_limited: true,
@@ -310,7 +318,7 @@ fn silence_starts_again_towards_half_the_window() {
 
 #[test]
 fn lasting_silence_lowers_the_threshold_once() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.deliver(90, IDLE);
     path.silence();
     path.silence();
@@ -324,7 +332,7 @@ fn lasting_silence_lowers_the_threshold_once() {
 
 #[test]
 fn packets_sent_before_the_silence_earn_nothing() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.next = 10;
     path.silence();
     let late = path.ack_event(9, 10, IDLE);
@@ -338,7 +346,7 @@ fn packets_sent_before_the_silence_earn_nothing() {
 
 #[test]
 fn a_backoff_for_packets_that_were_only_late_is_undone() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.deliver(50, IDLE);
     path.lose(20..=21, QUEUE_FULL);
     path.lose(30..=30, QUEUE_FULL);
@@ -356,7 +364,7 @@ fn a_backoff_for_packets_that_were_only_late_is_undone() {
 
 #[test]
 fn a_backoff_with_one_true_loss_stands() {
-    let mut path = Path::new(cc14(&Params::default()));
+    let mut path = Path::new(cc14(&by_last_sample()));
     path.deliver(50, IDLE);
     path.lose(20..=22, QUEUE_FULL);
     for late in [20, 22] {
@@ -456,7 +464,7 @@ fn events_of_any_kind_keep_the_window_finite_and_within_bounds() {
             let params = Params {
                 jitter_guard: guard,
                 max_tokens: 5000.0,
-                ..Params::default()
+                ..by_last_sample()
             };
             let mut path = Path::new(Boxed(
                 crate::controller_by_name(name, &params).expect("a known name"),
