@@ -327,9 +327,7 @@ impl Decoder {
             return Err(InsertError::TooLong { len, len_max });
         }
         let covered = self.symbols.iter().take(count.into()).flatten();
-        let needed = covered
-            .map(|slot| slot.bytes().len())
-            .fold(LEN_PREFIX_BYTES, usize::max);
+        let needed = covered.map(Slot::len).fold(LEN_PREFIX_BYTES, usize::max);
         if len < needed {
             return Err(InsertError::TooShort { len, needed });
         }
@@ -425,49 +423,46 @@ impl Decoder {
         let rows: [&Row; R] = core::array::from_fn(|r| self.rows.get(rows[r].into()));
         let indices = rows.map(Row::pivot);
 
+        // Every symbol is covered by a payload, which is no shorter than it.
+        let len = self.payloads.iter().map(Slot::len).max();
+        let len = len.expect("a row belongs to a payload");
         let known = IndexSet::below(self.rows.width()).and(&self.known);
         let symbols = known.iter().map(|index| Term {
             coefficients: rows.map(|row| row.column(index)),
             bytes: self.symbols[usize::from(index)]
                 .as_ref()
                 .expect("known symbols are in place")
-                .bytes(),
+                .padded(len),
         });
         let payloads = (0..).zip(&self.payloads).map(|(k, payload)| Term {
             coefficients: rows.map(|row| row.raw(k)),
-            bytes: payload.bytes(),
+            bytes: payload.padded(len),
         });
         let terms = symbols
             .chain(payloads)
             .filter(|term| term.coefficients != [0; R]);
-
-        let len = terms.clone().map(|term| term.bytes.len()).max();
-        let len = len.unwrap_or(0).max(LEN_PREFIX_BYTES);
         let dsts = slots.each_mut().map(|slot| slot.bytes_mut(len));
         sum_into(self.kernel, dsts, terms);
 
         for (index, mut slot) in indices.into_iter().zip(slots) {
-            let Some(symbol_len) = symbol_len_of(slot.bytes()) else {
+            let Some(content_len) = content_len_of(slot.padded(len)) else {
                 self.bad_symbol = Some(index);
                 return Err(InsertError::BadSymbol { index });
             };
-            slot.truncate(symbol_len);
+            slot.finish_symbol(content_len);
             self.place(index, slot);
         }
         Ok(())
     }
 }
 
-/// Bytes of `len ‖ content` in a recovered symbol; `None` if the length exceeds
-/// its room or what follows is not zero.
-fn symbol_len_of(symbol: &[u8]) -> Option<usize> {
+/// Bytes of content in the recovered `len ‖ content ‖ zeros`; `None` if the
+/// length exceeds its room or what follows is not zero.
+fn content_len_of(symbol: &[u8]) -> Option<usize> {
     let (prefix, room) = symbol.split_first_chunk()?;
     let content_len = usize::from(u16::from_be_bytes(*prefix));
     let padding = room.get(content_len..)?;
-    padding
-        .iter()
-        .all(|&byte| byte == 0)
-        .then_some(LEN_PREFIX_BYTES + content_len)
+    padding.iter().all(|&byte| byte == 0).then_some(content_len)
 }
 
 #[cfg(test)]

@@ -175,8 +175,7 @@ impl Encoder {
             self.pool.give(slot);
             return Err(error);
         }
-        slot.truncate(LEN_PREFIX_BYTES + len);
-        slot.put_len_prefix();
+        slot.finish_symbol(len);
         Ok(self.append(slot))
     }
 
@@ -197,7 +196,7 @@ impl Encoder {
     fn append(&mut self, slot: Slot) -> u8 {
         let index = self.count();
         let longest_before = self.longest.last().copied().unwrap_or(0);
-        self.longest.push(longest_before.max(slot.bytes().len()));
+        self.longest.push(longest_before.max(slot.len()));
         self.symbols.push(slot);
         index
     }
@@ -288,14 +287,15 @@ impl Encoder {
     /// Fills `payloads`, which is R payloads one behind the other: payload r
     /// is Σ `rows[r][j]` · symbol j over the first `count` symbols.
     fn combine<const R: usize>(&self, rows: &[Coefficients], count: u8, payloads: &mut [u8]) {
-        let mut parts = payloads.chunks_exact_mut(payloads.len() / R);
+        let len = payloads.len() / R;
+        let mut parts = payloads.chunks_exact_mut(len);
         let payloads = core::array::from_fn::<_, R, _>(|_| {
             parts.next().expect("the buffer is R payloads long")
         });
         let symbols = self.symbols[..usize::from(count)].iter().enumerate();
         let terms = symbols.map(|(j, symbol)| Term {
             coefficients: core::array::from_fn::<_, R, _>(|r| rows[r][j]),
-            bytes: symbol.bytes(),
+            bytes: symbol.padded(len),
         });
         sum_into(self.kernel, payloads, terms);
     }
