@@ -28,7 +28,7 @@ use crate::socket::{LOTS, Lots, Outgoing, Socket};
 use crate::timer::Timer;
 
 /// Rounds in one go before other tasks of the thread get their turn.
-const ROUNDS_MAX: usize = 32;
+const ROUNDS_MAX: usize = 4;
 /// Batches one connection may send before the others and the socket get their
 /// turn.
 const BATCHES_PER_TURN: usize = 4;
@@ -147,15 +147,10 @@ impl Driver {
         work
     }
 
-    fn all_connections(&self) -> Vec<Arc<ConnectionShared>> {
-        let routing = lock(&self.shared.routing);
-        routing.connections.values().cloned().collect()
-    }
-
     fn move_to(&mut self, socket: Socket) {
         self.socket = socket;
         self.unsent = None;
-        for connection in self.all_connections() {
+        for connection in self.shared.all_connections() {
             {
                 let mut state = connection.lock();
                 let now = state.advance(self.shared.clock.now());
@@ -169,7 +164,7 @@ impl Driver {
         let now = self.shared.clock.now();
         self.stops_at = Some(now + LAST_WORDS);
         lock(&self.shared.routing).is_stopped = true;
-        for connection in self.all_connections() {
+        for connection in self.shared.all_connections() {
             connection.close(0, "");
         }
     }

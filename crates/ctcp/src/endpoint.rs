@@ -36,6 +36,14 @@ pub(crate) struct EndpointShared {
     socket_config: SocketConfig,
 }
 
+impl EndpointShared {
+    /// Those that have not gone yet, oldest first.
+    pub(crate) fn all_connections(&self) -> Vec<Arc<ConnectionShared>> {
+        let routing = lock(&self.routing);
+        routing.connections.values().cloned().collect()
+    }
+}
+
 /// Which datagram belongs to which connection.
 pub(crate) struct Routing {
     pub(crate) proto: ctcp_proto::Endpoint,
@@ -257,6 +265,14 @@ impl Endpoint {
         lock(&shared.routing).local = socket.local_addr();
         shared.inbox.put(|wishes| wishes.socket = Some(socket));
         Ok(())
+    }
+
+    /// Closes all present connections with `code` and `reason`, as
+    /// [`Connection::close`]; the endpoint itself goes on.
+    pub fn close_all(&self, code: u32, reason: &str) {
+        for connection in self.shared().all_connections() {
+            connection.close(code, reason);
+        }
     }
 
     /// Waits until all connections have gone: ended, and the peers told. Closes

@@ -113,6 +113,24 @@ async fn code_and_reason_of_a_close_arrive() {
 }
 
 #[tokio::test]
+async fn closing_all_tells_every_peer_and_lets_new_ones_in() {
+    in_time(async {
+        let pair = Pair::new().await;
+        let address = pair.server.local_addr();
+        let other = common::client();
+        let second = other.connect(address, server_key(), None).await.unwrap();
+        let _accepted = pair.server.accept().await.unwrap();
+        pair.server.close_all(3, "maintenance");
+        for connection in [&pair.near, &second] {
+            let error = connection.closed().await;
+            assert!(matches!(error, ConnectionError::PeerClosed { code: 3, .. }));
+        }
+        assert!(other.connect(address, server_key(), None).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_last_handle_closes_and_a_stream_is_a_handle() {
     in_time(async {
         let Pair {
