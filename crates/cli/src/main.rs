@@ -1,2 +1,142 @@
-//! To come.
-fn main() {}
+//! The `ctcp` command: arguments, progress, output. What another program could
+//! want lives in the other crates.
+//!
+//! Results go to stdout, everything else to stderr; [`failure::Exit`] lists the
+//! exit codes.
+
+mod client;
+mod connect;
+mod demo;
+mod dial;
+mod emulate;
+mod failure;
+mod gatekeeper;
+mod keygen;
+mod keys;
+mod link_options;
+mod output;
+mod server;
+mod shell;
+mod signals;
+mod state;
+mod supervisor;
+mod transport;
+mod tunnel;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+/// Fast and reliable TCP over paths that lose packets: SOCKS proxies that speak a
+/// coded, congestion-controlled, encrypted transport over UDP to one another.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ctcp",
+    version,
+    after_help = "Every option can be given by the environment, too: --socks as CTCP_SOCKS. \
+                  The command line wins.\n\n\
+                  Exit codes: 0 done, 1 failed while running, 2 usage or configuration,\n\
+                  3 refused by the server, 4 no answer."
+)]
+struct Cli {
+    /// Say more on stderr; twice for debugging. RUST_LOG chooses in detail
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Say only what went wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// See the whole system work on this machine: no root, no set-up
+    Demo(Box<demo::DemoArgs>),
+    /// Make a new identity
+    Keygen(keygen::KeygenArgs),
+    /// Run the far side: connect to what clients ask for
+    Server(Box<server::ServerArgs>),
+    /// Run the near side: a SOCKS proxy for applications
+    Client(Box<client::ClientArgs>),
+    /// Carry one connection on stdin and stdout, for ssh, rsync and git
+    Connect(Box<connect::ConnectArgs>),
+    /// Emulate a lossy, slow, long path
+    #[command(subcommand)]
+    Emulate(emulate::Emulate),
+    /// Print a completion script for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the man page
+    Man(shell::ManArgs),
+}
+
+fn main() -> ExitCode {
+    // Usage errors leave with 2, help and version with 0: clap's own codes.
+    let cli = Cli::parse();
+    start_log(cli.verbose, cli.quiet);
+    let result = match cli.command {
+        Command::Keygen(args) => keygen::run(&args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
+        command => run_async(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("ctcp: {}", failure.message);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run_async(command: Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Demo(args) => demo::run(*args).await,
+            Command::Server(args) => server::run(*args).await,
+            Command::Client(args) => client::run(*args).await,
+            Command::Connect(args) => connect::run(*args).await,
+            Command::Emulate(command) => emulate::run(command).await,
+            Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
+                unreachable!("these need no runtime")
+            }
+        }
+    });
+    // A thread may still wait for stdin, and nobody waits for it.
+    runtime.shutdown_background();
+    result
+}
+
+/// Logs to stderr: what RUST_LOG asks for, else by -v and -q.
+fn start_log(verbose: u8, is_quiet: bool) {
+    if is_quiet {
+        output::set_quiet();
+    }
+    let level = match verbose {
+        _ if is_quiet => "error",
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,299 @@
+//! Who may come in: the keys of `--allow`, those enrolled before, and whoever
+//! shows an invite that nobody has used.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ctcp::{Authorize, Decision, Identity, PublicKey, Refusal};
+use ctcp_proxy::allowlist::{AllowList, append_to_file};
+use ctcp_proxy::invite::{Invite, InviteBook, Token};
+use ctcp_proxy::target::Target;
+use tracing::{info, warn};
+
+use crate::failure::Failure;
+use crate::keys;
+use crate::output::notice;
+
+/// Where the lists are.
+#[derive(Debug, Clone)]
+pub(crate) struct GatekeeperConfig {
+    /// What `--allow` gave: keys and files.
+    pub(crate) arguments: Vec<String>,
+    /// The file of enrolled clients.
+    pub(crate) enrolled: Option<PathBuf>,
+    /// The file of outstanding invites.
+    pub(crate) invites: Option<PathBuf>,
+}
+
+/// Decides who may come in. Clones decide by the same lists.
+#[derive(Debug, Clone)]
+pub(crate) struct Gatekeeper {
+    shared: Arc<Mutex<Lists>>,
+}
+
+#[derive(Debug)]
+struct Lists {
+    config: GatekeeperConfig,
+    allow: AllowList,
+    book: InviteBook,
+}
+
+impl Gatekeeper {
+    /// Reads the lists.
+    pub(crate) fn open(config: GatekeeperConfig) -> Result<Self, Failure> {
+        let allow = read_allow(&config)?;
+        let mut book = read_book(&config)?;
+        book.forget_expired(now_seconds());
+        Ok(Self {
+            shared: Arc::new(Mutex::new(Lists {
+                config,
+                allow,
+                book,
+            })),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the allow-lists again; if that fails they stay as they were.
+    pub(crate) fn reload(&self) -> Result<(), Failure> {
+        let mut lists = self.lock();
+        lists.allow = read_allow(&lists.config)?;
+        Ok(())
+    }
+
+    /// Whether nobody could ever come in.
+    pub(crate) fn is_closed_to_all(&self) -> bool {
+        let lists = self.lock();
+        lists.allow.is_empty() && lists.book.is_empty()
+    }
+
+    /// The lists' sizes, in words.
+    pub(crate) fn summary(&self) -> String {
+        let lists = self.lock();
+        let plural = |count, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let clients = plural(lists.allow.len(), "client allowed", "clients allowed");
+        match lists.book.len() {
+            0 => clients,
+            count => format!(
+                "{clients}, {}",
+                plural(count, "invite open", "invites open")
+            ),
+        }
+    }
+
+    /// What to call a client in the log.
+    pub(crate) fn name(&self, key: &PublicKey) -> Arc<str> {
+        self.lock()
+            .allow
+            .name(key.as_bytes())
+            .unwrap_or("unnamed")
+            .into()
+    }
+
+    /// Issues an invite and puts it down, so that it survives a restart.
+    pub(crate) fn invite(
+        &self,
+        name: &str,
+        server: Target,
+        identity: &Identity,
+    ) -> Result<Invite, Failure> {
+        let bytes: [u8; 16] = keys::system_random()?.array();
+        let token = Token::from_bytes(&bytes).expect("16 bytes are enough");
+        let mut lists = self.lock();
+        let refused = |error| Failure::usage(format!("--invite {name}: {error}"));
+        lists
+            .book
+            .issue(&token, Some(name), now_seconds())
+            .map_err(refused)?;
+        lists.save_book().map_err(|error| {
+            Failure::usage(format!("the invite cannot be written down: {error}"))
+        })?;
+        Ok(Invite {
+            token,
+            server_key: *identity.public().as_bytes(),
+            server,
+        })
+    }
+}
+
+impl Lists {
+    fn save_book(&self) -> io::Result<()> {
+        match &self.config.invites {
+            Some(path) => keys::write_private(path, self.book.to_text().as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes an invite. What is on the disk says so before the client learns it;
+    /// if the disk refuses, so do we.
+    fn enrol(&mut self, client: &PublicKey, token: &[u8], now: u64) -> Decision {
+        let before = self.book.clone();
+        let name = match self.book.redeem(token, now) {
+            Ok(name) => name,
+            Err(error) => {
+                notice(format_args!(
+                    "an invite was not taken from {client}: {error}"
+                ));
+                return Decision::Refuse(Refusal::BadInvite);
+            }
+        };
+        let path = self
+            .config
+            .enrolled
+            .as_ref()
+            .expect("invites need a state folder");
+        let saved = append_to_file(path, client.as_bytes(), name.as_deref())
+            .and_then(|()| self.save_book());
+        if let Err(error) = saved {
+            warn!(%error, file = %path.display(), "a client could not be enrolled");
+            self.book = before;
+            return Decision::Refuse(Refusal::Busy);
+        }
+        self.allow.insert(*client.as_bytes(), name.as_deref());
+        let name = name.as_deref().unwrap_or("unnamed");
+        notice(format_args!(
+            "enrolled {name} with key {client} in {}",
+            path.display()
+        ));
+        Decision::Allow
+    }
+}
+
+impl Authorize for Gatekeeper {
+    fn authorize(&mut self, client: &PublicKey, invite: &[u8], wall_nanos: u64) -> Decision {
+        let mut lists = self.lock();
+        // A known client keeps its invite: it may have been sent again because
+        // our answer was lost.
+        if lists.allow.allows(client.as_bytes()) {
+            return Decision::Allow;
+        }
+        if invite.is_empty() {
+            info!(%client, "refused a client that is not on the list");
+            return Decision::Refuse(Refusal::NotAllowed);
+        }
+        lists.enrol(client, invite, wall_nanos / 1_000_000_000)
+    }
+}
+
+fn read_allow(config: &GatekeeperConfig) -> Result<AllowList, Failure> {
+    let mut allow = AllowList::default();
+    for argument in &config.arguments {
+        allow
+            .add_argument(argument)
+            .map_err(|error| Failure::usage(format!("--allow {argument}: {error}")))?;
+    }
+    if let Some(path) = config.enrolled.as_ref().filter(|path| path.exists()) {
+        allow.extend(AllowList::load(path).map_err(Failure::usage)?);
+    }
+    Ok(allow)
+}
+
+fn read_book(config: &GatekeeperConfig) -> Result<InviteBook, Failure> {
+    let Some(path) = config.invites.as_ref().filter(|path| path.exists()) else {
+        return Ok(InviteBook::default());
+    };
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read {shown}: {error}")))?;
+    InviteBook::from_text(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
+}
+
+fn now_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |span| span.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const NANOS: u64 = 1_000_000_000;
+
+    fn open(folder: &Path) -> Gatekeeper {
+        Gatekeeper::open(GatekeeperConfig {
+            arguments: Vec::new(),
+            enrolled: Some(folder.join("allow")),
+            invites: Some(folder.join("invites")),
+        })
+        .expect("readable")
+    }
+
+    fn client(fill: u8) -> PublicKey {
+        PublicKey::from_bytes([fill; 32])
+    }
+
+    fn invite(gatekeeper: &Gatekeeper) -> Vec<u8> {
+        let identity = keys::generate().expect("random");
+        let address = "vpn.example:4500".parse().expect("an address");
+        let invite = gatekeeper.invite("anna", address, &identity).expect("room");
+        invite.token.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn an_invite_lets_one_client_in_and_no_second() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut gatekeeper = open(folder.path());
+        assert!(gatekeeper.is_closed_to_all());
+        let token = invite(&gatekeeper);
+        let now = now_seconds() * NANOS;
+        assert_eq!(
+            gatekeeper.authorize(&client(1), b"", now),
+            Decision::Refuse(Refusal::NotAllowed)
+        );
+        assert_eq!(
+            gatekeeper.authorize(&client(1), &token, now),
+            Decision::Allow
+        );
+        assert_eq!(
+            gatekeeper.authorize(&client(2), &token, now),
+            Decision::Refuse(Refusal::BadInvite)
+        );
+        // The answer was lost, and the same client asks again.
+        assert_eq!(
+            gatekeeper.authorize(&client(1), &token, now),
+            Decision::Allow
+        );
+        assert_eq!(&*gatekeeper.name(&client(1)), "anna");
+    }
+
+    #[test]
+    fn invites_and_enrolled_clients_survive_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let token = invite(&open(folder.path()));
+        let now = now_seconds() * NANOS;
+        assert_eq!(
+            open(folder.path()).authorize(&client(1), &token, now),
+            Decision::Allow
+        );
+        let mut gatekeeper = open(folder.path());
+        assert_eq!(gatekeeper.authorize(&client(1), b"", now), Decision::Allow);
+        assert_eq!(
+            gatekeeper.authorize(&client(2), &token, now),
+            Decision::Refuse(Refusal::BadInvite)
+        );
+        assert_eq!(gatekeeper.summary(), "1 client allowed");
+    }
+
+    #[test]
+    fn a_list_is_read_again_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut gatekeeper = open(folder.path());
+        let file = folder.path().join("allow");
+        fs::write(&file, format!("{} bob\n", client(3))).expect("writable");
+        gatekeeper.reload().expect("well formed");
+        assert_eq!(gatekeeper.authorize(&client(3), b"", 0), Decision::Allow);
+        fs::write(&file, "nonsense\n").expect("writable");
+        gatekeeper.reload().expect_err("malformed");
+        assert_eq!(gatekeeper.authorize(&client(3), b"", 0), Decision::Allow);
+    }
+}

@@ -1,0 +1,80 @@
+//! Options of the transport, the same for every command that speaks CTCP.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use ctcp::TransportConfig;
+use ctcp_congestion::{controllers, resolved_name};
+use ctcp_proto::{MtuMode, Redundancy};
+
+use crate::failure::Failure;
+use crate::output::notice;
+
+/// How connections behave.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Transport")]
+pub(crate) struct TransportArgs {
+    /// Congestion controller
+    #[arg(long, value_name = "NAME", default_value = "auto", env = "CTCP_CONGESTION",
+          value_parser = congestion_names())]
+    congestion: String,
+    /// How many coded packets are sent ahead of feedback
+    #[arg(long, value_name = "POLICY", default_value = "auto", env = "CTCP_REDUNDANCY",
+          value_parser = ["auto", "cc14", "mp12", "none"])]
+    redundancy: String,
+    /// Symbols per block, 1 to 255, or auto
+    #[arg(long, value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
+          value_parser = block)]
+    block: Block,
+    /// UDP payload of full packets, 576 to 65527 [default: probed]
+    #[arg(long, value_name = "BYTES", env = "CTCP_MTU",
+          value_parser = clap::value_parser!(u16).range(576..=65_527))]
+    mtu: Option<u16>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Block(Option<u8>);
+
+fn congestion_names() -> PossibleValuesParser {
+    let names = controllers().iter().map(|info| info.name);
+    PossibleValuesParser::new(["auto"].into_iter().chain(names))
+}
+
+fn block(text: &str) -> Result<Block, String> {
+    if text == "auto" {
+        return Ok(Block(None));
+    }
+    match text.parse() {
+        Ok(symbols) if symbols > 0 => Ok(Block(Some(symbols))),
+        _ => Err(format!(
+            "`{text}` is not a block size: write auto, or 1 to 255 symbols"
+        )),
+    }
+}
+
+impl TransportArgs {
+    /// The settings; says what `auto` stands for.
+    pub(crate) fn config(&self) -> Result<TransportConfig, Failure> {
+        if self.congestion == "auto" {
+            let name = resolved_name("auto").map_err(Failure::usage)?;
+            notice(format_args!("congestion auto: {name} until there is one"));
+        }
+        let mut config = TransportConfig {
+            congestion: self.congestion.clone(),
+            redundancy: match self.redundancy.as_str() {
+                "mp12" => Redundancy::Mp12,
+                "none" => Redundancy::None,
+                "cc14" => Redundancy::Cc14,
+                _ => Redundancy::default(),
+            },
+            ..TransportConfig::default()
+        };
+        if let Block(Some(symbols)) = self.block {
+            config.block_symbols = symbols;
+        }
+        if let Some(bytes) = self.mtu {
+            config.mtu = MtuMode::Fixed(bytes);
+        }
+        config.check().map_err(Failure::usage)?;
+        Ok(config)
+    }
+}
