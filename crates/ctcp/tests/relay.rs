@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Pair, bytes, in_time, receive, send, server};
+use ctcp::Endpoint;
 use ctcp_emu::{LinkConfig, Relay, RelayConfig};
 use ctcp_link::LossModel;
 use ctcp_units::{LossRate, Rate, millis};
@@ -46,4 +47,31 @@ async fn one_packet_in_twenty_lost_both_ways_changes_no_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_packet_in_five_lost_both_ways_changes_no_byte() {
     in_time(transfer(0.2, 2 << 20)).await;
+}
+
+/// A NAT lets in only what comes from where the client sent to; so does the
+/// relay.
+#[tokio::test]
+async fn a_server_with_many_addresses_answers_from_the_one_that_was_asked() {
+    in_time(async {
+        for wildcard in ["0.0.0.0:0", "[::]:0"] {
+            let local = wildcard.parse().unwrap();
+            let Ok(server) = Endpoint::server(local, common::server_config()) else {
+                eprintln!("skipped: cannot listen on {wildcard} here");
+                continue;
+            };
+            let second_address = ([127, 0, 0, 2], server.local_addr().port()).into();
+            let link = LinkConfig::unlimited(millis(1));
+            let listen = common::LOOPBACK.parse().unwrap();
+            let config = RelayConfig::new(listen, second_address, link.clone(), link);
+            let relay = Relay::spawn(config).unwrap();
+            let pair = Pair::through(server, relay.local_addr()).await;
+            let (mut near, mut far) = pair.stream(b"hello").await;
+            let data = bytes(6, 1 << 20);
+            let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
+            sent.unwrap();
+            assert!(got.unwrap() == data);
+        }
+    })
+    .await;
 }
