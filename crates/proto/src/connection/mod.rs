@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::Transmit;
 use crate::block::{BlockReceiver, BlockSender, BlockViolation, SendConfig, SymbolSource};
 use crate::config::TransportConfig;
-use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom};
+use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom, UpdateError};
 use crate::path::{Cargo, Control, MtuMode, Path, PathSetup};
 use crate::stream::{
     OpenError, Read, ReadError, Side, StreamEvent, StreamViolation, Streams, StreamsConfig,
@@ -172,6 +172,8 @@ pub struct Connection {
     close: (u32, String),
     last_received: Instant,
     last_asked: Instant,
+    /// Signs of life asked for since the last symbol came.
+    quiet_asked: u32,
     random: SecretRandom,
     /// A packet too long for the batch it was made in.
     held: Option<(Transmit, Vec<u8>)>,
@@ -260,6 +262,7 @@ impl Connection {
             close: (close_code::NONE, String::new()),
             last_received: now,
             last_asked: now,
+            quiet_asked: 0,
             random,
             held: None,
             fates: Vec::new(),
@@ -321,6 +324,20 @@ impl Connection {
         self.events
             .pop_front()
             .or_else(|| self.streams.poll_event().map(Event::Stream))
+    }
+
+    /// Renews the sending keys now. They are renewed by themselves long before
+    /// they are worn out; this is for those who want it sooner, and for tests.
+    ///
+    /// # Errors
+    /// [`UpdateError`] if the last update is not settled, or the handshake is
+    /// not done.
+    pub fn update_keys(&mut self) -> Result<(), UpdateError> {
+        let is_open = self.is_open();
+        match &mut self.keys {
+            Some(keys) if is_open => keys.update(),
+            _ => Err(UpdateError::NotAcknowledged),
+        }
     }
 
     /// The peer's static key.

@@ -114,7 +114,7 @@ impl Connection {
                         );
                     }
                     OpenError::Truncated { .. } | OpenError::NotProtected | OpenError::Forged => {
-                        self.stats.forged += 1
+                        self.stats.forged += 1;
                     }
                 }
                 None
@@ -199,6 +199,9 @@ impl Connection {
                 true
             }
         };
+        if header != Header::Control {
+            self.quiet_asked = 0;
+        }
         if is_eliciting {
             let wants_ack_now = arrival.flags.wants_ack_now();
             self.paths[arrival.path]

@@ -1,11 +1,18 @@
 //! What is due when. Every part states its own deadline; the earliest counts.
 
-use ctcp_units::Instant;
+use ctcp_units::{Duration, Instant, seconds};
 
 use super::receive::note;
 use super::{Connection, ConnectionError, Phase};
 use crate::path::Control;
 use crate::stream::Side;
+
+/// Time without symbols after which a client asks for a sign of life, if three
+/// probe timeouts are not more.
+const QUIET: Duration = seconds(1);
+/// So often, after one, two and then four times this; from then on keep-alive
+/// must do.
+const QUIET_ASKED_MAX: u32 = 6;
 
 impl Connection {
     /// When to call [`Connection::handle_timeout`] if nothing happens before.
@@ -44,10 +51,21 @@ impl Connection {
     }
 
     /// Only the client keeps the way open: the NAT is on its side.
+    ///
+    /// It also asks a few times, ever later, when symbols stop coming: should the
+    /// NAT have given it another address, what the server sends is lost, and a
+    /// reader has nothing else to say by which the server could find out.
     fn keep_alive_deadline(&self) -> Option<Instant> {
-        let interval = self.config.keep_alive?;
-        let last_sign = self.last_received.max(self.last_asked);
-        (self.side == Side::Client).then_some(last_sign + interval)
+        if self.side != Side::Client {
+            return None;
+        }
+        let quiet = (self.quiet_asked < QUIET_ASKED_MAX)
+            .then(|| QUIET.max(self.drain_span()) * (1 << self.quiet_asked.min(2)));
+        let interval = [quiet, self.config.keep_alive]
+            .into_iter()
+            .flatten()
+            .min()?;
+        Some(self.last_received.max(self.last_asked) + interval)
     }
 
     /// When the pacer lets go what tokens would pay for already.
@@ -82,6 +100,7 @@ impl Connection {
         }
         if self.keep_alive_deadline().is_some_and(|at| at <= now) {
             self.last_asked = now;
+            self.quiet_asked = (self.quiet_asked + 1).min(QUIET_ASKED_MAX);
             self.controls.push_back(Control::Ping);
         }
         if let Some(keys) = &mut self.keys {

@@ -472,7 +472,7 @@ mod tests {
         let mut bench = Bench::with_sent(3);
         bench.ack(&[1..=1]);
         assert_eq!(bench.ledger.loss_deadline(SPAN), Some(bench.now + SPAN));
-        bench.now = bench.now + SPAN;
+        bench.now += SPAN;
         bench.detect();
         assert_eq!(bench.lost, [0]);
         assert_eq!(bench.ledger.in_flight(), 1, "packet 2 may still come");

@@ -113,7 +113,7 @@ impl Header {
                 is_final, repair, ..
             } => (
                 2,
-                u8::from(*is_final) * Flags::LAST | repair.generator.code_point(),
+                (u8::from(*is_final) * Flags::LAST) | repair.generator.code_point(),
             ),
         };
         Flags(kind << Flags::KIND_SHIFT | rest)

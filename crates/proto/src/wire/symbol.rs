@@ -72,8 +72,8 @@ impl StreamFrame<'_> {
         let code = offset_code(offset);
         out.push(
             STREAM
-                | u8::from(is_fin) * FIN
-                | u8::from(data_len.is_some()) * LEN
+                | (u8::from(is_fin) * FIN)
+                | (u8::from(data_len.is_some()) * LEN)
                 | (code as u8) << 2
                 | (id_len as u8 - 1),
         );

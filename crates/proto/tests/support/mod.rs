@@ -3,7 +3,11 @@
 //! Everything comes from one seed: the network, the endpoints' secrets, the
 //! choices of the test. The same seed gives the same trace, byte for byte.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part"
+)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -165,9 +169,15 @@ impl World {
         }
     }
 
-    /// The only connection of an end, if it is there.
+    /// The connection of an end, if it is there: the open one, as a client that
+    /// says hello anew leaves another behind at the server.
     pub fn connection(&mut self, which: Which) -> Option<&mut Connection> {
-        self.end(which).connections.values_mut().next()
+        let connections = &mut self.end(which).connections;
+        let open = connections
+            .iter()
+            .find(|(_, connection)| connection.is_open());
+        let handle = *open.or_else(|| connections.iter().next())?.0;
+        connections.get_mut(&handle)
     }
 
     /// Polls both ends until nothing is left.
