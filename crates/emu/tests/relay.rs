@@ -220,6 +220,37 @@ fn ecn_bits_come_back_from_the_target_too() {
     assert_eq!(receive_ecn(&client, &client_state), Some(EcnCodepoint::Ce));
 }
 
+/// The kernel hands datagrams that were sent together over joined, with more to
+/// say about them than the receive call has room for.
+#[test]
+fn ecn_bits_of_joined_datagrams_are_not_lost() {
+    let target = UdpSocket::bind(loopback()).unwrap();
+    // The queue marks all but the first two, if it sees that they may be marked.
+    let marking = LinkConfig::new(Rate::kbit(20), millis(0))
+        .queue(QueueSize::Packets(100))
+        .ecn_threshold(QueueSize::Packets(2));
+    let relay = relay_to(target.local_addr().unwrap(), marking, wire());
+    let client = socket();
+    let client_state = UdpSocketState::new((&client).into()).unwrap();
+    if client_state.max_gso_segments() == 1 {
+        eprintln!("SKIPPED: this kernel does not send datagrams joined");
+        return;
+    }
+    let transmit = Transmit {
+        destination: relay.local_addr(),
+        ecn: Some(EcnCodepoint::Ect0),
+        contents: &[7; 1000],
+        segment_size: Some(100),
+        src_ip: None,
+    };
+    client_state.try_send((&client).into(), &transmit).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while relay.counters().unwrap().up.marked < 8 {
+        assert!(Instant::now() < deadline, "{:?}", relay.counters());
+        std::thread::sleep(millis(5));
+    }
+}
+
 #[test]
 fn rebinding_changes_the_port_that_the_target_sees() {
     let target = socket();

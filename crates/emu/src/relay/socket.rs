@@ -36,6 +36,9 @@ impl UdpPort {
             socket.connect(&peer.into())?;
         }
         let state = UdpSocketState::new((&socket).into())?;
+        if !local.ip().is_unspecified() {
+            leave_addresses_off(&socket, local);
+        }
         Ok(Self { socket, state })
     }
 
@@ -80,6 +83,23 @@ impl UdpPort {
 pub(crate) struct Route {
     pub(crate) to: SocketAddr,
     pub(crate) from: Option<IpAddr>,
+}
+
+/// quinn-udp 0.6.3 has room for 96 bytes of ancillary data; with the address,
+/// the time stamp and the length of joined datagrams there are 112, and the ECN
+/// mark, which comes last, is cut off. Which of our addresses a datagram was sent
+/// to matters only to a socket that is bound to all of them.
+fn leave_addresses_off(socket: &Socket, local: SocketAddr) {
+    use nix::sys::socket::setsockopt;
+    use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
+
+    let result = match local {
+        SocketAddr::V4(_) => setsockopt(socket, Ipv4PacketInfo, &false),
+        SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvPacketInfo, &false),
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "ECN marks of joined datagrams may get lost");
+    }
 }
 
 /// As large as asked, which takes a privilege, or as the system allows.
