@@ -9,6 +9,10 @@ use crate::path::MtuMode;
 use crate::stream::{ConfigError as StreamsError, Side, StreamsConfig};
 use crate::wire::TransportParams;
 
+/// What every host must take in one piece, IPv4 headers included; the least that
+/// control packets have room in.
+const FRAGMENT_MIN: u16 = 576;
+
 /// Settings of the transport, the same for every connection of an endpoint.
 #[derive(Debug, Clone)]
 pub struct TransportConfig {
@@ -104,9 +108,8 @@ impl TransportConfig {
                 "64 to 4194304 symbols",
             );
         }
-        if let MtuMode::Fixed(size) = self.mtu
-            && !(576..=65_527).contains(&size)
-        {
+        let (MtuMode::Fixed(size) | MtuMode::Probed { ceiling: size }) = self.mtu;
+        if !(FRAGMENT_MIN..=65_527).contains(&size) {
             return refuse("mtu", size.into(), "576 to 65527 bytes");
         }
         if self.idle_timeout < seconds(1) {

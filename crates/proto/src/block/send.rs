@@ -37,6 +37,9 @@ pub(crate) struct SendConfig {
     pub(crate) block_symbols: u8,
     /// Blocks in memory at most.
     pub(crate) blocks_max: u64,
+    /// Symbols from the oldest block in memory on at most, however wide the
+    /// peer opens its window.
+    pub(crate) symbols_max: u64,
     pub(crate) seed: u64,
 }
 
@@ -167,9 +170,15 @@ impl BlockSender {
     /// Whether another symbol with `content_max` bytes of content fits window
     /// and memory.
     pub(crate) fn has_room_for_symbol(&self, content_max: usize) -> bool {
-        self.next_symbol < self.window_end
+        self.next_symbol < self.symbols_end()
             && (self.open_index(content_max + SYMBOL_LEN_PREFIX).is_some()
                 || (self.blocks.len() as u64) < self.config.blocks_max)
+    }
+
+    /// First symbol that window or memory has no place for.
+    fn symbols_end(&self) -> SymbolId {
+        let oldest = self.blocks.front().map_or(self.next_symbol, |b| b.first);
+        self.window_end.min(oldest.plus(self.config.symbols_max))
     }
 
     /// Fills the next symbol and appends its systematic packet.
@@ -196,7 +205,7 @@ impl BlockSender {
         };
         let symbol = self.next_symbol;
         self.next_symbol = symbol.next();
-        let is_window_full = self.next_symbol >= self.window_end;
+        let is_window_full = self.next_symbol >= self.symbols_end();
         let block_symbols = self.config.block_symbols;
         let block = &mut self.blocks[index];
         let encoder = block
@@ -216,7 +225,7 @@ impl BlockSender {
         };
         header.write(out);
         out.extend_from_slice(&self.scratch);
-        block.in_flight[slot] += 1;
+        block.in_flight[slot] = block.in_flight[slot].saturating_add(1);
         let serial = self.serial_of(index);
         if is_last {
             self.close(index);
@@ -321,7 +330,7 @@ impl BlockSender {
                 .encode(repair, block.count, &mut out[payload..])
                 .is_ok()
             {
-                block.in_flight[slot] += 1;
+                block.in_flight[slot] = block.in_flight[slot].saturating_add(1);
                 block.slot = slot;
                 block.ahead = block.ahead.saturating_sub(1);
                 self.judge(index);
@@ -362,27 +371,31 @@ impl BlockSender {
             return;
         }
         self.base = self.base.max(base);
-        let mut count = 0;
-        let mut newest = SymbolId(0);
+        let (mut count, mut newest) = (0, SymbolId(0));
         for report in reports.iter() {
             count += 1;
             newest = report.first;
-            let index = self
-                .blocks
-                .partition_point(|block| block.first < report.first);
-            if let Some(block) = self.blocks.get_mut(index)
-                && block.first == report.first
-                && report.rank > block.rank
-            {
-                block.rank = report.rank;
-                self.judge(index);
-            }
         }
         self.reported_below = if count < REPORTS_MAX {
             SymbolId(u64::MAX)
         } else {
             newest.next()
         };
+        for report in reports.iter() {
+            let index = self
+                .blocks
+                .partition_point(|block| block.first < report.first);
+            let Some(block) = self.blocks.get_mut(index) else {
+                break;
+            };
+            if block.first != report.first || block.is_done() {
+                continue;
+            }
+            // Also if the rank is known: what the last report had no room for
+            // may have been judged by its acknowledgements.
+            block.rank = block.rank.max(report.rank);
+            self.judge(index);
+        }
         while let Some(block) = self.blocks.front() {
             if !(block.end() <= self.base || block.is_done()) {
                 break;

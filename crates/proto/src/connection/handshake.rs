@@ -10,7 +10,7 @@ use crate::Transmit;
 use crate::config::TransportConfig;
 use crate::crypto::{
     ClientAccepted, ClientConfig, ClientHandshake, ClientProgress, Identity, Keys, PublicKey,
-    SecretRandom,
+    Refusal, SecretRandom,
 };
 use crate::path::Control;
 use crate::stream::Side;
@@ -22,6 +22,9 @@ const HELLO_PAUSE_MAX: Duration = millis(1000);
 /// A hello so often sent may be refused for its timestamp, if another process
 /// with the same key said hello in between: the next one is made anew.
 const HELLOS_ALIKE: u32 = 4;
+/// A clock that was set back, or another process with the same key, is answered
+/// so often by a timestamp beyond the one the server knows.
+const STALE_RETRIES: u32 = 3;
 /// Time a client has to show that it received the server's answer.
 pub(super) const PROOF_PATIENCE: Duration = seconds(10);
 
@@ -38,6 +41,10 @@ pub(crate) struct ClientHello {
     started: Instant,
     give_up_at: Instant,
     handshake: ClientHandshake,
+    /// What the timestamps of further hellos must exceed.
+    timestamp_floor: u64,
+    /// Refusals for a timestamp that were answered with a later one.
+    stale_count: u32,
     due: Instant,
     pause: Duration,
     sent: u32,
@@ -60,12 +67,13 @@ impl ClientHello {
         random: &mut SecretRandom,
     ) -> Option<ClientHandshake> {
         let elapsed = (now - self.started).as_nanos() as u64;
+        let wall_nanos = self.wall_nanos.saturating_add(elapsed);
         ClientHandshake::new(
             &ClientConfig {
                 server: &self.server,
                 identity: &self.identity,
                 connection_id: self.local_id.0,
-                timestamp: self.wall_nanos.saturating_add(elapsed),
+                timestamp: wall_nanos.max(self.timestamp_floor),
                 has_aes: self.has_aes,
                 params,
                 invite: &self.invite,
@@ -115,6 +123,8 @@ impl Connection {
             started: now,
             give_up_at: now + config.handshake_timeout,
             handshake,
+            timestamp_floor: 0,
+            stale_count: 0,
             due: now,
             pause: HELLO_PAUSE,
             sent: 0,
@@ -167,6 +177,14 @@ impl Connection {
         }
         match hello.handshake.on_packet(packet) {
             Ok(ClientProgress::Accepted(accepted)) => self.on_accepted(now, *accepted),
+            Ok(ClientProgress::Refused(Refusal::Stale { last }))
+                if hello.stale_count < STALE_RETRIES =>
+            {
+                hello.stale_count += 1;
+                hello.timestamp_floor = last.saturating_add(1);
+                hello.due = now;
+                self.renew_hello(now);
+            }
             Ok(ClientProgress::Refused(refusal)) => {
                 let error = ConnectionError::Refused(refusal);
                 self.end(now, 0, "", error);
@@ -176,6 +194,17 @@ impl Connection {
                 self.end(now, 0, "", ConnectionError::BadHandshake("malformed hello"));
             }
             Err(_) => self.stats.forged += 1,
+        }
+    }
+
+    /// Makes a new hello, with a later timestamp.
+    fn renew_hello(&mut self, now: Instant) {
+        let mut params = Vec::new();
+        self.config.params().write(&mut params);
+        if let Phase::Hello(hello) = &mut self.phase
+            && let Some(handshake) = hello.say(now, &params, &mut self.random)
+        {
+            hello.handshake = handshake;
         }
     }
 
@@ -207,19 +236,18 @@ impl Connection {
 
     /// The hello, if it is due.
     pub(super) fn transmit_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let mut params = Vec::new();
-        let Phase::Hello(hello) = &mut self.phase else {
+        let Phase::Hello(hello) = &self.phase else {
             return None;
         };
         if now < hello.due {
             return None;
         }
         if hello.sent > 0 && hello.sent % HELLOS_ALIKE == 0 {
-            self.config.params().write(&mut params);
-            if let Some(handshake) = hello.say(now, &params, &mut self.random) {
-                hello.handshake = handshake;
-            }
+            self.renew_hello(now);
         }
+        let Phase::Hello(hello) = &mut self.phase else {
+            return None;
+        };
         out.extend_from_slice(hello.handshake.packet());
         hello.sent += 1;
         hello.due = now + hello.pause;

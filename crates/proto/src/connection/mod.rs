@@ -133,6 +133,8 @@ enum Phase {
     Closing {
         until: Instant,
         is_due: bool,
+        /// Datagrams that came since.
+        heard: u32,
     },
     /// The peer closed; late packets are swallowed.
     Draining {
@@ -226,6 +228,7 @@ impl Connection {
             redundancy: config.redundancy,
             block_symbols: config.block_symbols,
             blocks_max: config.blocks_max,
+            symbols_max: config.window_symbols,
             seed: u64::from_be_bytes(random.array()),
         });
         let symbol_len_max = usize::from(config.udp_payload_max().max(1472));
@@ -364,12 +367,14 @@ impl Connection {
         self.advance(now);
         match self.phase {
             Phase::Closing { .. } | Phase::Draining { .. } | Phase::Gone => return,
-            Phase::Hello(_) => self.phase = Phase::Gone,
-            Phase::Unproven { .. } | Phase::Open => {
+            // Nothing is said to an address that has not been proven.
+            Phase::Hello(_) | Phase::Unproven { .. } => self.phase = Phase::Gone,
+            Phase::Open => {
                 self.close = (code, reason.to_owned());
                 self.phase = Phase::Closing {
                     until: now + self.drain_span(),
                     is_due: true,
+                    heard: 0,
                 };
             }
         }
@@ -393,7 +398,9 @@ impl Connection {
             let remote = self.paths[index].remote;
             self.change_address(now, index, remote);
         }
-        self.controls.push_back(Control::Ping);
+        if !self.controls.contains(&Control::Ping) {
+            self.controls.push_back(Control::Ping);
+        }
     }
 
     fn advance(&mut self, now: Instant) {

@@ -46,8 +46,10 @@ impl Connection {
         }
         match &mut self.phase {
             Phase::Unproven { .. } | Phase::Open => {}
-            Phase::Closing { is_due, .. } => {
-                *is_due = true;
+            Phase::Closing { is_due, heard, .. } => {
+                // Ever more rarely, as whoever sends may not be the peer.
+                *heard = heard.saturating_add(1);
+                *is_due |= heard.is_power_of_two();
                 return;
             }
             Phase::Hello(_) | Phase::Draining { .. } | Phase::Gone => return,
@@ -65,8 +67,11 @@ impl Connection {
         let flags = Flags(opened.flags);
         let number = opened.number.0;
         let is_newest = self.paths[index].arrivals.on_packet(now, number, ecn);
-        if from != self.paths[index].remote && is_newest {
-            self.on_new_address(now, index, from);
+        if from != self.paths[index].remote {
+            if is_newest {
+                self.on_new_address(now, index, from);
+            }
+            self.paths[index].on_unproven_bytes(from, datagram.len());
         }
         let arrival = Arrival {
             now,
@@ -126,15 +131,15 @@ impl Connection {
     /// once it is proven.
     fn on_new_address(&mut self, now: Instant, index: usize, from: SocketAddr) {
         let path = &mut self.paths[index];
-        if path.candidate.is_some_and(|known| known.address == from) {
-            return;
+        if path.candidate.is_none_or(|known| known.address != from) {
+            path.candidate = Some(Candidate {
+                address: from,
+                challenge: self.random.array(),
+                due: now,
+                tries_left: CHALLENGES,
+                bytes_left: 0,
+            });
         }
-        path.candidate = Some(Candidate {
-            address: from,
-            challenge: self.random.array(),
-            due: now,
-            tries_left: CHALLENGES,
-        });
     }
 
     pub(super) fn change_address(&mut self, now: Instant, index: usize, remote: SocketAddr) {
@@ -226,6 +231,9 @@ impl Connection {
             let frame = frame?;
             is_eliciting |= frame.is_ack_eliciting();
             self.handle_frame(arrival, &frame)?;
+            if !self.is_open() {
+                break;
+            }
         }
         Ok(is_eliciting)
     }

@@ -16,11 +16,18 @@ use crate::wire::{CLEAR_HEADER_LEN, CONTROL_OVERHEAD, Flags, Frame, Header, TAG_
 use crate::{Ecn, Transmit};
 
 /// Room kept for what the receiver of blocks reports beside an ACK.
-const REPORT_ROOM: usize = 200;
+///
+/// It holds [`REPORTS_MAX`](crate::wire::REPORTS_MAX) reports whatever their
+/// distances: five bytes each, and 19 before them. So a report with fewer is
+/// known to be complete.
+const REPORT_ROOM: usize = 19 + 5 * crate::wire::REPORTS_MAX;
 /// Frames per control packet at most, so that one ledger entry stays small.
 const CONTROLS_MAX: usize = 32;
 /// A batch never grows beyond what one UDP send can carry.
 const BATCH_BYTES_MAX: usize = 65_000;
+
+/// A packet with a challenge, or the answer to one.
+const CHALLENGE_LEN: usize = CLEAR_HEADER_LEN + 9 + TAG_LEN;
 
 /// What the next token pays for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,21 @@ impl Connection {
             .or_else(|| self.transmit_control(now, index, out))
             .or_else(|| self.transmit_mtu_probe(now, index, out))
             .or_else(|| self.transmit_symbols(now, index, out, segments_max))
+            .or_else(|| self.transmit_ping(now, index, out))
+    }
+
+    /// A probe that found nothing better to say. It must go out all the same:
+    /// the next one counts from it.
+    fn transmit_ping(&mut self, now: Instant, index: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        if core::mem::take(&mut self.paths[index].probes_due) == 0 {
+            return None;
+        }
+        out.clear();
+        self.begin(index, out);
+        Frame::Ping.write(out);
+        let flags = Header::Control.flags().with_ack_now(true);
+        self.seal(now, index, out, 0, flags, Cargo::Control)?;
+        Some(self.single(index, self.paths[index].remote, out))
     }
 
     fn single(&self, index: usize, remote: SocketAddr, out: &[u8]) -> Transmit {
@@ -156,8 +178,12 @@ impl Connection {
         let id = self.paths[index].id;
         let place = self.responses.iter().position(|entry| entry.0 == id)?;
         let (_, address, data) = self.responses.remove(place)?;
+        if !self.paths[index].spend_unproven(address, CHALLENGE_LEN) {
+            return None;
+        }
         self.begin(index, out);
         Frame::PathResponse(data).write(out);
+        debug_assert_eq!(out.len() + TAG_LEN, CHALLENGE_LEN);
         self.seal(now, index, out, 0, Header::Control.flags(), Cargo::Control)?;
         Some(self.single(index, address, out))
     }
@@ -184,6 +210,9 @@ impl Connection {
         candidate.tries_left -= 1;
         candidate.due = now + pause;
         let (address, challenge) = (candidate.address, candidate.challenge);
+        if !self.paths[index].spend_unproven(address, CHALLENGE_LEN) {
+            return None;
+        }
         self.begin(index, out);
         Frame::PathChallenge(challenge).write(out);
         self.seal(now, index, out, 0, Header::Control.flags(), Cargo::Control)?;
@@ -342,7 +371,6 @@ impl Connection {
             if choice == Choice::Nothing {
                 let path = &mut self.paths[index];
                 path.is_app_limited = true;
-                path.probes_due = 0;
                 break;
             }
             if !same_kind || self.paths[index].marks_packets() != is_marked {

@@ -24,6 +24,9 @@ const REORDER_PACKETS_MAX: u64 = 1 << 16;
 /// Slots kept at most, resolved or not.
 const SLOTS_MAX: usize = 1 << 18;
 
+/// From here on what a silent path has in flight is given up again and again.
+const SLOTS_CROWDED: usize = 1 << 14;
+
 /// What a packet carried, as far as its loss or arrival matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cargo {
@@ -181,6 +184,11 @@ impl Ledger {
         self.frontier
     }
 
+    /// Slots pile up behind packets that nobody acknowledges.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.slots.len() > SLOTS_CROWDED
+    }
+
     fn slot(&mut self, number: u64) -> Option<&mut SentPacket> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.slots.get_mut(index)
@@ -303,7 +311,7 @@ impl Ledger {
         mut on_lost: impl FnMut(&Resolved),
     ) {
         let Some(largest) = self.largest_acked else {
-            return;
+            return self.trim(now, span);
         };
         let allowance = self.reorder_packets;
         while self.frontier < largest {

@@ -50,6 +50,9 @@ const PROBE_INTERVAL_MAX: Duration = seconds(1);
 /// Packets between two announcements of the ACK floor.
 const FLOOR_EVERY: u64 = 128;
 
+/// Bytes sent to an address that has not been proven for each that came from it.
+const AMPLIFICATION_MAX: usize = 3;
+
 /// A change of the peer's address that has yet to be proven.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
@@ -58,6 +61,9 @@ pub(crate) struct Candidate {
     /// When the challenge is sent (again).
     pub(crate) due: Instant,
     pub(crate) tries_left: u8,
+    /// Bytes that may still be sent there: [`AMPLIFICATION_MAX`] times what came
+    /// from there.
+    pub(crate) bytes_left: usize,
 }
 
 /// What is the same for all paths of a connection.
@@ -474,7 +480,8 @@ impl Path {
             // Two, as one may be lost as easily as what it probes for.
             self.probes_due = 2;
             let silent_for = now - self.last_progress;
-            if !self.is_silent
+            // Once, as a rule; again only before the ledger grows without bound.
+            if (!self.is_silent || self.ledger.is_crowded())
                 && self.probe_count >= SILENCE_PROBES
                 && silent_for >= SILENCE_SPAN.max(self.srtt() * 4)
             {
@@ -508,6 +515,30 @@ impl Path {
         });
         self.refresh(now);
         is_mtu_fallen
+    }
+
+    /// A packet of `len` bytes came from `address`, which is not the path's.
+    pub(crate) fn on_unproven_bytes(&mut self, address: SocketAddr, len: usize) {
+        if let Some(candidate) = &mut self.candidate
+            && candidate.address == address
+        {
+            candidate.bytes_left += AMPLIFICATION_MAX * len;
+        }
+    }
+
+    /// Whether `len` bytes may go to `address` now; they then count as sent.
+    pub(crate) fn spend_unproven(&mut self, address: SocketAddr, len: usize) -> bool {
+        if address == self.remote {
+            return true;
+        }
+        match &mut self.candidate {
+            Some(candidate) if candidate.address == address => {
+                let is_allowed = candidate.bytes_left >= len;
+                candidate.bytes_left -= len * usize::from(is_allowed);
+                is_allowed
+            }
+            _ => false,
+        }
     }
 
     /// The path leads over a new, proven address: what was learnt is void.

@@ -369,17 +369,20 @@ impl<'a> Frame<'a> {
         room: usize,
     ) {
         let mut reports = reports.peekable();
+        // A generation that `base` stands in began at most 254 symbols before.
         let behind = reports
             .peek()
-            .map_or(0, |oldest| base.0.saturating_sub(oldest.first.0));
+            .and_then(|oldest| u8::try_from(base.0.saturating_sub(oldest.first.0)).ok());
+        let reports = reports.filter(|_| behind.is_some());
+        let behind = behind.unwrap_or(0);
         let before = out.len();
         out.push(GENERATIONS);
         write_varint(out, base.0);
         write_varint(out, window_end.0.saturating_sub(base.0));
-        out.push(u8::try_from(behind).expect("a generation has at most 255 symbols"));
+        out.push(behind);
         let count_at = out.len();
         out.push(0);
-        let mut previous = base.0 - behind;
+        let mut previous = base.0 - u64::from(behind);
         for report in reports.take(REPORTS_MAX) {
             let delta = report.first.0.saturating_sub(previous);
             if out.len() - before + varint_len(delta) + 1 > room {
