@@ -99,8 +99,8 @@ impl Report {
 
     /// The result in words.
     pub(crate) fn print(&self, path: &PathSpec) {
-        let row = |name: &str, text: String| print_line(&format!("  {name:<11}{text}"));
-        let more = |text: &str| print_line(&format!("             {text}"));
+        let row = |name: &str, text: String| print_line(&format!("  {name:<13}{text}"));
+        let more = |text: &str| print_line(&format!("{:15}{text}", ""));
         let seconds = self.span.as_secs_f64();
         if self.is_whole {
             let short = &self.sha256[..12];
@@ -128,7 +128,7 @@ impl Report {
         row(
             "coded",
             format!(
-                "{coded} packets were sums of others ({:.1} % on top),",
+                "{coded} packets were mixtures of others ({:.1} % on top),",
                 percent(coded, of)
             ),
         );
@@ -156,7 +156,7 @@ impl Report {
         row(
             "on the wire",
             format!(
-                " {:.2} bytes per byte of the file, headers included",
+                "{:.2} bytes per byte of the file, headers included",
                 self.wire_share()
             ),
         );
