@@ -409,6 +409,20 @@ impl BlockSender {
             self.recycle(block.encoder);
             self.first_serial += 1;
         }
+        self.note_base();
+    }
+
+    /// The block that `base` stands in: what lies below has arrived, and if the
+    /// receiver has heard of nothing above, no report says so.
+    fn note_base(&mut self) {
+        if let Some(front) = self.blocks.front_mut()
+            && front.first < self.base
+            && !front.is_done()
+        {
+            let known = u8::try_from(self.base.0 - front.first.0).unwrap_or(u8::MAX);
+            front.rank = front.rank.max(known);
+            self.judge(0);
+        }
     }
 
     fn recycle(&mut self, encoder: Option<Encoder>) {

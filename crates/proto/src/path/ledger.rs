@@ -133,6 +133,9 @@ pub(crate) struct Ledger {
     eliciting_open: u64,
     last_eliciting_at: Option<Instant>,
     reorder_packets: u64,
+    /// Age at which the latest of the packets taken for lost arrived, and an
+    /// eighth.
+    reorder_span: Duration,
     delivered: u64,
     delivered_at: Instant,
 }
@@ -150,6 +153,7 @@ impl Ledger {
             eliciting_open: 0,
             last_eliciting_at: None,
             reorder_packets: REORDER_PACKETS,
+            reorder_span: Duration::ZERO,
             delivered: 0,
             delivered_at: now,
         }
@@ -247,7 +251,7 @@ impl Ledger {
             }
             acked.insert((*range.start()).max(self.first)..=*range.end(), |new| {
                 for number in new {
-                    self.resolve_acked(number, &mut outcome, &mut on_acked);
+                    self.resolve_acked(now, number, &mut outcome, &mut on_acked);
                 }
             });
         }
@@ -269,6 +273,7 @@ impl Ledger {
 
     fn resolve_acked(
         &mut self,
+        now: Instant,
         number: u64,
         outcome: &mut AckOutcome,
         on_acked: &mut impl FnMut(&Resolved),
@@ -288,6 +293,8 @@ impl Ledger {
             outcome.spurious += 1;
             let distance = largest.saturating_sub(number) + 1;
             self.reorder_packets = self.reorder_packets.max(distance.min(REORDER_PACKETS_MAX));
+            let age = now - packet.sent_at;
+            self.reorder_span = self.reorder_span.max(age + age / 8);
         } else {
             self.eliciting_open -= 1;
             self.in_flight -= u64::from(packet.cargo.holds_token());
@@ -303,7 +310,7 @@ impl Ledger {
     /// Declares lost what the allowance no longer excuses; `on_lost` hears of
     /// each packet that asked for an acknowledgement.
     ///
-    /// `span` is the allowance in time, 9/8 of the round trip.
+    /// `span` is the allowance in time to begin with, 9/8 of the round trip.
     pub(crate) fn detect_losses(
         &mut self,
         now: Instant,
@@ -313,6 +320,7 @@ impl Ledger {
         let Some(largest) = self.largest_acked else {
             return self.trim(now, span);
         };
+        let span = self.allowance(span);
         let allowance = self.reorder_packets;
         while self.frontier < largest {
             let number = self.frontier;
@@ -327,6 +335,12 @@ impl Ledger {
             self.frontier += 1;
         }
         self.trim(now, span);
+    }
+
+    /// The allowance in time: `span`, or what the path has shown to need, at most
+    /// twice that (as RACK, RFC 8985 §6.2, widens its window).
+    fn allowance(&self, span: Duration) -> Duration {
+        self.reorder_span.clamp(span, span * 2)
     }
 
     /// Declares everything unresolved lost: the path has been silent for long.
@@ -364,7 +378,7 @@ impl Ledger {
             return None;
         }
         let index = usize::try_from(self.frontier - self.first).ok()?;
-        Some(self.slots.get(index)?.sent_at + span)
+        Some(self.slots.get(index)?.sent_at + self.allowance(span))
     }
 
     /// Packets sent before `limit` and still open no longer count towards their

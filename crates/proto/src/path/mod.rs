@@ -181,8 +181,9 @@ impl Path {
         }
     }
 
-    pub(crate) fn loss_rate(&self) -> ctcp_units::LossRate {
-        self.loss.loss_rate()
+    /// The share of packets lost that redundancy is planned with.
+    pub(crate) fn planning_rate(&self) -> ctcp_units::LossRate {
+        self.loss.planning_rate()
     }
 
     /// Largest UDP payload for ordinary packets.

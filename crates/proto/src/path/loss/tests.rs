@@ -82,7 +82,7 @@ fn losses_without_an_arrival_only_raise_the_estimate() {
     estimator.on_packets(0, 50);
     assert_close(estimator.p, 1.0 - 0.98_f64.powi(50));
     estimator.on_packets(0, 1_000_000);
-    assert_eq!(estimator.loss_rate(), LossRate::ONE);
+    assert_eq!(estimator.estimate().p, LossRate::ONE);
 }
 
 /// E-MP12-03: seen at ACK instants the mean is p, however many packets an ACK
@@ -128,7 +128,7 @@ fn a_loss_taken_back_at_once_leaves_nothing() {
     assert_close(estimator.p, 0.0);
     assert_close(estimator.p_long, 0.0);
     estimator.take_back(5);
-    assert_eq!(estimator.loss_rate(), LossRate::ZERO);
+    assert_eq!(estimator.estimate().p, LossRate::ZERO);
 }
 
 #[test]
@@ -468,4 +468,30 @@ fn the_estimate_is_the_loss_rate_of_the_way_there_alone() {
             }
         }
     }
+}
+
+#[test]
+fn redundancy_is_planned_with_the_long_memory_until_the_rate_changes() {
+    let mut random = Random::from_seed(5);
+    let mut estimator = LossEstimator::default();
+    let mut feed = |estimator: &mut LossEstimator, rate: f64, packets: u32| {
+        let (mut sum, mut from_long) = (0.0, 0u32);
+        for _ in 0..packets {
+            let is_lost = random.chance(rate);
+            estimator.on_packets(u64::from(!is_lost), u64::from(is_lost));
+            let estimate = estimator.estimate();
+            from_long += u32::from(estimator.planning_rate() == estimate.p_long);
+            sum += estimator.planning_rate().share();
+        }
+        (sum / f64::from(packets), from_long)
+    };
+    feed(&mut estimator, 0.2, 4000);
+    let (mean, from_long) = feed(&mut estimator, 0.2, 4000);
+    assert!((mean - 0.2).abs() < 0.02, "{mean}");
+    assert!(from_long > 3600, "{from_long}");
+    // A fall and a rise are followed within the short memory.
+    feed(&mut estimator, 0.0, 200);
+    assert!(estimator.planning_rate().share() < 0.01);
+    feed(&mut estimator, 0.5, 200);
+    assert!(estimator.planning_rate().share() > 0.3);
 }
