@@ -537,7 +537,7 @@ mod tests {
         assert_eq!(up.queue, QueueSize::Packets(40));
         assert_eq!(up.mtu_bytes, Some(1400));
         assert!(up.reordering.is_some() && up.ecn.is_some());
-        let LossModel::Outages(outages) = &up.losses[1].model else {
+        let LossModel::Outages(outages) = &up.losses[2].model else {
             panic!("{:?}", up.losses);
         };
         assert!(outages[0].start < outages[1].start);

@@ -11,22 +11,21 @@ use crate::output::notice;
 
 /// How connections behave.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Transport")]
 pub(crate) struct TransportArgs {
     /// Congestion controller
-    #[arg(long, value_name = "NAME", default_value = "auto", env = "CTCP_CONGESTION",
+    #[arg(long, help_heading = "Transport", value_name = "NAME", default_value = "auto", env = "CTCP_CONGESTION",
           value_parser = congestion_names())]
     congestion: String,
     /// How many coded packets are sent ahead of feedback
-    #[arg(long, value_name = "POLICY", default_value = "auto", env = "CTCP_REDUNDANCY",
+    #[arg(long, help_heading = "Transport", value_name = "POLICY", default_value = "auto", env = "CTCP_REDUNDANCY",
           value_parser = ["auto", "cc14", "mp12", "none"])]
     redundancy: String,
     /// Symbols per block, 1 to 255, or auto
-    #[arg(long, value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
+    #[arg(long, help_heading = "Transport", value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
           value_parser = block)]
     block: Block,
     /// UDP payload of full packets, 576 to 65527 [default: probed]
-    #[arg(long, value_name = "BYTES", env = "CTCP_MTU",
+    #[arg(long, help_heading = "Transport", value_name = "BYTES", env = "CTCP_MTU",
           value_parser = clap::value_parser!(u16).range(576..=65_527))]
     mtu: Option<u16>,
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 /// What a process may hold, whatever it carries: its code, the buffers of its
 /// sockets and streams, the blocks in flight.
-const MEMORY_MAX: u64 = 160 << 20;
+const MEMORY_MAX: u64 = 64 << 20;
 
 #[test]
 fn a_large_transfer_holds_its_memory_bound() {

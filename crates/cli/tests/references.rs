@@ -32,7 +32,9 @@ fn keys(text: &str) -> BTreeSet<String> {
         let Some((_, comment)) = line.split_once("//") else {
             continue;
         };
-        for part in comment.split('[').skip(1) {
+        // What stands between backticks is code.
+        let prose: String = comment.split('`').step_by(2).collect();
+        for part in prose.split('[').skip(1) {
             let Some((key, rest)) = part.split_once(']') else {
                 continue;
             };
@@ -79,7 +81,7 @@ fn every_cited_key_resolves() {
 
 #[test]
 fn keys_are_told_from_links_and_code() {
-    let text = "// [CC14] §II, [RFC9002] and [`Foo`]\nlet a = b[C1];\n// [NOISE] §7 `[NAME]`";
+    let text = "// [CC14] §II, [RFC9002], `[IPV6]:PORT` and [`Foo`]\nlet a = b[MAX];\n// [NOISE] §7 `[NAME]`";
     let expected = ["CC14", "NOISE", "RFC9002"].map(str::to_owned);
     assert_eq!(keys(text), BTreeSet::from(expected));
 }

@@ -284,7 +284,8 @@ fn progress_bar(bytes: u64) -> ProgressBar {
     .with_key(
         "mbit",
         |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = write!(out, "{:.1}", state.per_sec() * 8.0 / 1e6);
+            let rate = Rate::from_bytes_in(state.pos(), state.elapsed());
+            let _ = write!(out, "{:.1}", rate.as_mbit());
         },
     )
     .progress_chars("━━─");

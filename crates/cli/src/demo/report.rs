@@ -136,11 +136,11 @@ impl Report {
         row(
             "recovered",
             format!(
-                "{} losses, computed from coded packets:",
+                "{} losses, computed from coded packets sent ahead or on request;",
                 self.near.symbols_recovered
             ),
         );
-        more("no lost packet was ever sent again as it was");
+        more("no lost packet was sent again as it was");
         if let (Some(srtt), Some(least)) = (self.srtt_millis(), self.rtt_min_millis()) {
             let path_rtt = path.rtt().as_secs_f64() * 1e3;
             row(
