@@ -75,6 +75,8 @@ pub struct World {
     pub datagrams: u64,
     pub wire_bytes_down: u64,
     pub wire_bytes_up: u64,
+    /// UDP payload sent from and to each address.
+    pub bytes_from_to: BTreeMap<(SocketAddr, SocketAddr), u64>,
 }
 
 /// A transport for tests: short waits, no keep-alive unless asked for.
@@ -136,6 +138,7 @@ impl World {
             datagrams: 0,
             wire_bytes_down: 0,
             wire_bytes_up: 0,
+            bytes_from_to: BTreeMap::new(),
         }
     }
 
@@ -227,6 +230,10 @@ impl World {
                 }
                 self.datagrams += 1;
                 let wire_len = segment.len() as u32 + HEADERS_LEN;
+                *self
+                    .bytes_from_to
+                    .entry((from, transmit.remote))
+                    .or_default() += segment.len() as u64;
                 let datagram = Datagram {
                     from,
                     to: transmit.remote,
