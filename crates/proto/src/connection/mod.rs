@@ -7,6 +7,8 @@
 mod handshake;
 mod receive;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transmit;
 

@@ -21,11 +21,9 @@ use crate::wire::RangesView;
 const REORDER_PACKETS: u64 = 3;
 /// More than this is left to the allowance in time.
 const REORDER_PACKETS_MAX: u64 = 1 << 16;
-/// Slots kept at most, resolved or not.
-const SLOTS_MAX: usize = 1 << 18;
-
-/// From here on what a silent path has in flight is given up again and again.
-const SLOTS_CROWDED: usize = 1 << 14;
+/// From here on slots of lost packets are let go at once, and what a silent path
+/// has in flight is given up again and again: 1 Gbit/s over 700 ms.
+const SLOTS_CROWDED: usize = 1 << 16;
 
 /// What a packet carried, as far as its loss or arrival matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +189,11 @@ impl Ledger {
     /// Slots pile up behind packets that nobody acknowledges.
     pub(crate) fn is_crowded(&self) -> bool {
         self.slots.len() > SLOTS_CROWDED
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slots_held(&self) -> usize {
+        self.slots.len()
     }
 
     fn slot(&mut self, number: u64) -> Option<&mut SentPacket> {
@@ -404,7 +407,8 @@ impl Ledger {
                 Fate::Open => !slot.cargo.is_ack_eliciting(),
                 Fate::Acked => true,
                 Fate::Lost => {
-                    slot.sent_at + 3 * span < now && !span.is_zero() || self.slots.len() > SLOTS_MAX
+                    slot.sent_at + 3 * span < now && !span.is_zero()
+                        || self.slots.len() > SLOTS_CROWDED
                 }
             };
             if !is_done {

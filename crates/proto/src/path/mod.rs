@@ -589,6 +589,12 @@ impl Path {
         })
     }
 
+    /// Packets in the ledger.
+    #[cfg(test)]
+    pub(crate) fn slots_held(&self) -> usize {
+        self.ledger.slots_held()
+    }
+
     pub(crate) fn stats(&self) -> PathStats {
         let measured = |span| self.rtt.has_sample().then_some(span);
         let loss = self.loss.estimate();
