@@ -6,6 +6,8 @@
 mod receive;
 mod redundancy;
 mod send;
+#[cfg(test)]
+mod tests;
 
 pub use receive::BlockViolation;
 pub(crate) use receive::{BlockReceiver, Insertion};
