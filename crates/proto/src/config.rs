@@ -27,7 +27,8 @@ pub struct TransportConfig {
     /// Blocks in memory at most, as a sender.
     pub blocks_max: u64,
     /// Symbols accepted beyond the lowest one missing, as a receiver, 64 to 2^22:
-    /// the coding window. Decoders hold no more than these.
+    /// the coding window. Decoders hold no more than these; nor does the sender,
+    /// however wide the peer opens its window.
     pub window_symbols: u64,
     /// How the UDP payload is found.
     pub mtu: MtuMode,
@@ -35,7 +36,9 @@ pub struct TransportConfig {
     pub streams: StreamsConfig,
     /// Silence after which the connection is given up.
     pub idle_timeout: Duration,
-    /// Silence after which a sign of life is sent; keeps NAT entries alive.
+    /// Silence after which the client sends a sign of life; keeps NAT entries
+    /// alive. Besides, it asks a few times when symbols stop coming, as its
+    /// address may have changed.
     pub keep_alive: Option<Duration>,
     /// Patience with the handshake.
     pub handshake_timeout: Duration,

@@ -173,6 +173,8 @@ pub struct Connection {
     /// Challenges of the peer to be answered, by path.
     responses: VecDeque<(PathId, SocketAddr, [u8; 8])>,
     events: VecDeque<Event>,
+    /// The last event has been taken.
+    has_told_end: bool,
     close: (u32, String),
     last_received: Instant,
     last_asked: Instant,
@@ -264,6 +266,7 @@ impl Connection {
             controls: VecDeque::new(),
             responses: VecDeque::new(),
             events: VecDeque::new(),
+            has_told_end: false,
             close: (close_code::NONE, String::new()),
             last_received: now,
             last_asked: now,
@@ -324,11 +327,19 @@ impl Connection {
         self.streams.stop(id, code);
     }
 
-    /// What happened, one thing a call.
+    /// What happened, one thing a call. [`Event::Closed`] comes last.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events
-            .pop_front()
-            .or_else(|| self.streams.poll_event().map(Event::Stream))
+        if self.has_told_end {
+            return None;
+        }
+        if matches!(self.events.front(), Some(Event::Closed(_)) | None)
+            && let Some(event) = self.streams.poll_event()
+        {
+            return Some(Event::Stream(event));
+        }
+        let event = self.events.pop_front();
+        self.has_told_end = matches!(event, Some(Event::Closed(_)));
+        event
     }
 
     /// Renews the sending keys now. They are renewed by themselves long before

@@ -4,8 +4,8 @@
 //! declared lost by the rule of RFC 9002 §6.1 (a reordering allowance in packets
 //! and in time). A packet declared lost keeps its slot a while longer, so that an
 //! acknowledgement that comes after all is recognised: the allowance then grows,
-//! because the path reorders. Work per packet is O(1); an ACK costs its at most
-//! 64 ranges besides.
+//! in packets and in time, because the path reorders. Work per packet is O(1); an
+//! ACK costs its at most 64 ranges besides.
 //!
 //! Tokens ([CC14] §II) are counted here: `in_flight` is what was sent in exchange
 //! for a token and is not resolved.
@@ -340,6 +340,12 @@ impl Ledger {
         self.trim(now, span);
     }
 
+    /// The path leads elsewhere: what it showed of reordering is void.
+    pub(crate) fn forget_reordering(&mut self) {
+        self.reorder_packets = REORDER_PACKETS;
+        self.reorder_span = Duration::ZERO;
+    }
+
     /// The allowance in time: `span`, or what the path has shown to need, at most
     /// twice that (as RACK, RFC 8985 §6.2, widens its window).
     fn allowance(&self, span: Duration) -> Duration {
@@ -551,6 +557,34 @@ mod tests {
         bench.ledger.lose_all(|_| lost += 1);
         assert_eq!((lost, bench.ledger.in_flight()), (5, 0));
         assert_eq!(bench.ack(&[0..=4]).unwrap().spurious, 5);
+    }
+
+    /// Held back by half a round trip each time, a packet is given the time after
+    /// the first.
+    #[test]
+    fn the_allowance_in_time_grows_with_what_comes_late() {
+        let mut bench = Bench::with_sent(20);
+        bench.ack(&[1..=2]);
+        bench.now += SPAN;
+        bench.detect();
+        assert_eq!(bench.lost, [0]);
+        bench.now += SPAN / 2;
+        assert_eq!(bench.ack(&[0..=2]).unwrap().spurious, 1);
+        let sent_at = bench.now;
+        for _ in 0..3 {
+            let state = SendState::default();
+            bench
+                .ledger
+                .on_sent(sent_at, 1472, Cargo::Symbol { block: 0 }, state);
+        }
+        bench.ack(&[21..=22, 0..=19]);
+        bench.now = sent_at + SPAN + SPAN / 2;
+        bench.detect();
+        assert_eq!(bench.lost, [0]);
+        // Twice the usual time is the most.
+        bench.now = sent_at + SPAN * 2;
+        bench.detect();
+        assert_eq!(bench.lost, [0, 20]);
     }
 
     #[test]

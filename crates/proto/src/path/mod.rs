@@ -561,6 +561,7 @@ impl Path {
             given_up += u64::from(!matches!(resolved.packet.cargo, Cargo::MtuProbe(_)));
             on_resolved(resolved, false);
         });
+        self.ledger.forget_reordering();
         self.tally.give_up(given_up);
         self.controller.on_path_change(&PathChangeEvent {
             now,
