@@ -93,7 +93,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// A kernel of the field that was asked for and is not there is said, not passed
+/// over: whoever asks wants to test that one.
+fn check_kernel() -> Result<(), Failure> {
+    match ctcp_gf256::Kernel::requested() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::usage(format!(
+            "{}: {error}",
+            ctcp_gf256::KERNEL_VARIABLE
+        ))),
+    }
+}
+
 fn run_async(command: Command) -> Result<(), Failure> {
+    check_kernel()?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(async {

@@ -443,6 +443,19 @@ fn mistakes_are_named_with_their_remedy() {
 }
 
 #[test]
+fn a_kernel_that_is_not_there_is_named_with_those_that_are() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ctcp"));
+    let output = command
+        .args(["demo", "--size", "1kB"])
+        .env("CTCP_GF256_KERNEL", "abacus")
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("abacus") && said.contains("naive"), "{said}");
+}
+
+#[test]
 fn completions_and_man_pages_are_complete() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Ctcp::run(&["completions", shell]);
