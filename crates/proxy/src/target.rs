@@ -6,7 +6,7 @@
 //! address everywhere in this crate, above all in the egress policy.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -94,6 +94,12 @@ impl Host {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::Ip(address));
         }
+        // A dot that roots it makes no name of an address: without the dot, as
+        // rules keep names, it would be read as one.
+        let unrooted = text.strip_suffix('.').unwrap_or(text);
+        if let Ok(address) = unrooted.parse::<Ipv4Addr>() {
+            return Ok(Self::Ip(address.into()));
+        }
         // `%` would name an interface of the far side's host, `/` and spaces
         // only ever come from mistakes or attacks on the resolver.
         let bad = text
@@ -102,7 +108,6 @@ impl Host {
         if let Some(c) = bad {
             return Err(HostError::BadByte { byte: c as u8 });
         }
-        let unrooted = text.strip_suffix('.').unwrap_or(text);
         if unrooted.split('.').any(str::is_empty) {
             return Err(HostError::EmptyLabel);
         }
@@ -262,6 +267,7 @@ mod tests {
     fn an_address_dressed_as_a_name_is_an_address() {
         let loopback: IpAddr = "127.0.0.1".parse().expect("literal");
         assert_eq!(Host::from_name(b"127.0.0.1"), Ok(Host::Ip(loopback)));
+        assert_eq!(Host::from_name(b"127.0.0.1."), Ok(Host::Ip(loopback)));
         let six: IpAddr = "::1".parse().expect("literal");
         assert_eq!(Host::from_name(b"::1"), Ok(Host::Ip(six)));
         assert_eq!(Host::from_name(b"[::1]"), Ok(Host::Ip(six)));
