@@ -396,6 +396,13 @@ impl BlockSender {
             block.rank = block.rank.max(report.rank);
             self.judge(index);
         }
+        self.pop_complete();
+        self.note_base();
+        self.pop_complete();
+    }
+
+    /// Lets go of the oldest blocks as far as they are complete.
+    fn pop_complete(&mut self) {
         while let Some(block) = self.blocks.front() {
             if !(block.end() <= self.base || block.is_done()) {
                 break;
@@ -409,7 +416,6 @@ impl BlockSender {
             self.recycle(block.encoder);
             self.first_serial += 1;
         }
-        self.note_base();
     }
 
     /// The block that `base` stands in: what lies below has arrived, and if the

@@ -107,6 +107,20 @@ fn a_block_whose_last_symbol_was_lost_wants_one_repair() {
     assert_eq!(repairs(&mut sender), 1);
 }
 
+/// A block that `base` itself shows to be complete leaves at once: with room
+/// for one block only, nothing else would bring another report.
+#[test]
+fn a_block_known_complete_by_base_makes_room() {
+    let mut sender = sender(Redundancy::None, 4);
+    let mut source = Numbers { next: 0, left: 9 };
+    send(&mut sender, &mut source, 3);
+    report(&mut sender, 3, &[]);
+    assert_eq!(sender.len(), 1);
+    sender.close_open_block();
+    report(&mut sender, 3, &[]);
+    assert_eq!(sender.len(), 0);
+}
+
 #[test]
 fn a_block_ends_where_the_source_pauses_or_the_room_ends() {
     let mut sender = sender(Redundancy::None, 16);

@@ -336,7 +336,7 @@ impl Connection {
         self.fates = fates;
     }
 
-    fn on_control_fate(&mut self, control: Control, has_arrived: bool) {
+    pub(super) fn on_control_fate(&mut self, control: Control, has_arrived: bool) {
         match control {
             Control::Stream(said) if has_arrived => self.streams.on_control_acked(said),
             Control::Stream(said) => self.streams.on_control_lost(said),

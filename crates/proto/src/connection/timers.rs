@@ -120,6 +120,11 @@ impl Connection {
         });
         if path.probes_due > 0 {
             self.stats.probe_timeouts += 1;
+            // The probe says again what may have been lost: a peer that waits
+            // for credit has nothing to send by which the loss would show.
+            while let Some(control) = self.paths[index].control_log.take_oldest() {
+                self.on_control_fate(control, false);
+            }
         }
         self.settle_fates(index);
         self.age_path(index, now);

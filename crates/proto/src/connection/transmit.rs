@@ -260,7 +260,7 @@ impl Connection {
             count += 1;
         }
         if is_probe {
-            self.paths[index].probes_due = 0;
+            self.paths[index].probes_due -= 1;
         }
         if out.len() == start + CLEAR_HEADER_LEN {
             out.clear();

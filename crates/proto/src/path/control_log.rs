@@ -44,6 +44,11 @@ impl ControlLog {
         self.entries.push_back((number, Some(control)));
     }
 
+    /// Takes the oldest frame out, whatever has become of its packet.
+    pub(crate) fn take_oldest(&mut self) -> Option<Control> {
+        core::iter::from_fn(|| self.entries.pop_front()).find_map(|(_, control)| control)
+    }
+
     /// Takes the frames of packet `number` out, one a call.
     pub(crate) fn take(&mut self, number: u64) -> Option<Control> {
         let start = self.entries.partition_point(|(entry, _)| *entry < number);
@@ -78,7 +83,8 @@ mod tests {
         assert_eq!(log.take(5), Some(abandon(2)));
         assert_eq!(log.take(5), Some(abandon(3)));
         assert_eq!(log.take(5), None);
-        assert_eq!(log.take(3), Some(abandon(1)));
+        assert_eq!(log.take_oldest(), Some(abandon(1)));
+        assert_eq!(log.take(3), None);
         assert_eq!(log.take(9), Some(abandon(4)));
         assert!(log.entries.is_empty());
     }
