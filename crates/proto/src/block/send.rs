@@ -275,6 +275,8 @@ impl BlockSender {
             .redundancy
             .ahead(block.count.into(), loss_rate, &mut self.random);
         self.judge(index);
+        // It may have been complete but for its end, and no report is to come.
+        self.pop_complete();
     }
 
     /// Closes the open block: no stream has anything to add to it.

@@ -333,6 +333,8 @@ impl Connection {
         self.sender.close_open_block();
         match self.sender.oldest_ready() {
             Some(block) => Choice::Coded(block),
+            // Complete, it may have made room.
+            None if has_data && self.sender.has_room_for_symbol(content_max) => Choice::Systematic,
             None if is_probe => (self.sender.oldest_open()).map_or(Choice::Nothing, Choice::Coded),
             None => Choice::Nothing,
         }

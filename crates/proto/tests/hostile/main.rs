@@ -204,6 +204,15 @@ fn bytes_are_exact_and_nothing_stalls_once_the_network_is_good() {
     );
 }
 
+/// 4300, 7181: the NAT gave another address to a client that only read.
+/// 1039055: a block that was complete when it was closed kept its place.
+#[test]
+fn seeds_that_once_failed_pass() {
+    for seed in [4300, 7181, 1_039_055] {
+        live(seed);
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     let first = base_seed(0);
