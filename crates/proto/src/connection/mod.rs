@@ -395,10 +395,11 @@ impl Connection {
         self.events.push_back(Event::Closed(error));
     }
 
-    /// Three probe timeouts of the slowest path.
+    /// Three probe timeouts of the slowest path, at most the idle timeout.
     fn drain_span(&self) -> Duration {
         let slowest = self.paths.iter().map(Path::probe_timeout).max();
-        slowest.unwrap_or_default() * 3
+        // After round trips of many seconds this could outlive what it is for.
+        (slowest.unwrap_or_default() * 3).min(self.config.idle_timeout)
     }
 
     /// The local address changed: every path proves itself anew.
