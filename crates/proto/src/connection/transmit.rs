@@ -178,11 +178,24 @@ impl Connection {
         let id = self.paths[index].id;
         let place = self.responses.iter().position(|entry| entry.0 == id)?;
         let (_, address, data) = self.responses.remove(place)?;
+        self.transmit_unproven(now, index, address, Frame::PathResponse(data), out)
+    }
+
+    /// A challenge or an answer to one, if the bytes that came from `address`
+    /// allow it.
+    fn transmit_unproven(
+        &mut self,
+        now: Instant,
+        index: usize,
+        address: SocketAddr,
+        frame: Frame<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if !self.paths[index].spend_unproven(address, CHALLENGE_LEN) {
             return None;
         }
         self.begin(index, out);
-        Frame::PathResponse(data).write(out);
+        frame.write(out);
         debug_assert_eq!(out.len() + TAG_LEN, CHALLENGE_LEN);
         self.seal(now, index, out, 0, Header::Control.flags(), Cargo::Control)?;
         Some(self.single(index, address, out))
@@ -210,13 +223,7 @@ impl Connection {
         candidate.tries_left -= 1;
         candidate.due = now + pause;
         let (address, challenge) = (candidate.address, candidate.challenge);
-        if !self.paths[index].spend_unproven(address, CHALLENGE_LEN) {
-            return None;
-        }
-        self.begin(index, out);
-        Frame::PathChallenge(challenge).write(out);
-        self.seal(now, index, out, 0, Header::Control.flags(), Cargo::Control)?;
-        Some(self.single(index, address, out))
+        self.transmit_unproven(now, index, address, Frame::PathChallenge(challenge), out)
     }
 
     /// Acknowledgements and control frames.
