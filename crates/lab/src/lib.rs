@@ -1,0 +1,16 @@
+//! The papers' experiments as recipes: run on the testbed or in the simulator,
+//! kept as dated JSON lines, judged against the papers' claims, drawn.
+//!
+//! ```text
+//!  recipe (data) ─▶ points ─▶ testbed │ simulator ─▶ records ─▶ claims, figures, report
+//! ```
+//!
+//! A [`Point`] says everything about one run; a [`Record`] says what came out of
+//! it. What makes points knows nothing of who runs them, and the report knows
+//! only records.
+
+pub mod point;
+pub mod record;
+
+pub use point::Point;
+pub use record::Record;

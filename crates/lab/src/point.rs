@@ -1,0 +1,216 @@
+//! One run, described so that anyone can repeat it.
+//!
+//! Points are what recipes unfold into and what the testbed and the simulator
+//! take. Every quantity carries its unit in its name; the JSON has the same names.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One run of one series of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// The experiment's id, such as `cc14-fig2a`.
+    pub experiment: String,
+    /// The curve it belongs to, as the recipe names it.
+    pub series: String,
+    /// Where it stands in the sweep: `loss` → 0.01, `rtt_ms` → 25, …
+    pub at: BTreeMap<String, f64>,
+    /// Which repetition, from 0.
+    pub repetition: u32,
+    /// Names every random choice of the run.
+    pub seed: u64,
+    /// Who runs it.
+    pub venue: Venue,
+    /// The paths between client and server; at least one.
+    pub paths: Vec<Path>,
+    /// What runs over them; at least one.
+    pub flows: Vec<Flow>,
+    /// The run is cut after this long and reported as censored.
+    pub time_limit_s: f64,
+}
+
+/// Who runs a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Venue {
+    /// Real programs in network namespaces, joined by the emulator.
+    Testbed,
+    /// The simulator, in virtual time.
+    Simulator,
+}
+
+/// One path between the client and the server, both directions.
+///
+/// *Down* is the direction of the data, from the server to the client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// Rate of either direction, IP headers counted.
+    pub rate_mbit: f64,
+    /// Propagation delay, there and back.
+    pub rtt_ms: f64,
+    /// Queue before the rate limiter, in bandwidth-delay products of this path.
+    pub queue_bdp: f64,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// What the data direction loses.
+    pub loss_down: Loss,
+    /// What the direction of the ACKs loses.
+    pub loss_up: Loss,
+}
+
+/// A loss process and its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// Before the rate limiter (dummynet) or after it (at the receiver).
+    pub position: Position,
+    /// How packets are chosen.
+    pub process: Process,
+}
+
+/// Where packets are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Position {
+    /// Before queue and rate limiter: a lost packet uses no capacity.
+    Before,
+    /// After the rate limiter: it has used it.
+    After,
+}
+
+/// How packets are chosen to be lost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Process {
+    /// Nothing is lost.
+    None,
+    /// Each packet by itself.
+    Bernoulli {
+        /// Share lost, 0 to 1.
+        share: f64,
+    },
+    /// In bursts.
+    GilbertElliott {
+        /// Mean share lost, 0 to 1.
+        share: f64,
+        /// Mean length of a burst.
+        burst_packets: f64,
+    },
+    /// Frames whose time on the air overlaps a pulse of on/off interference.
+    Interference {
+        /// Length of one period.
+        period_ms: f64,
+        /// Mean length of a pulse.
+        pulse_ms: f64,
+        /// Rate at which a frame is on the air.
+        phy_mbit: f64,
+        /// Share lost between the pulses.
+        noise_share: f64,
+        /// Transmissions of the same frame after the first.
+        retries: u32,
+    },
+}
+
+/// One flow over the paths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// What the recipe calls it: `measured`, `beside`, …
+    pub name: String,
+    /// The transport.
+    pub system: System,
+    /// What the application does.
+    pub workload: Workload,
+    /// When it starts.
+    pub start_s: f64,
+}
+
+/// A transport under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum System {
+    /// The kernel's TCP (testbed) or the simulator's SACK TCP.
+    Tcp {
+        /// `reno`, `cubic`, `bbr`, …
+        congestion: String,
+    },
+    /// The kernel's Multipath TCP over all paths.
+    Mptcp {
+        /// Congestion control of its subflows.
+        congestion: String,
+    },
+    /// CTCP between its two proxies.
+    Ctcp {
+        /// `--congestion`.
+        congestion: String,
+        /// `--redundancy`; empty: the default.
+        redundancy: String,
+        /// Further arguments for client and server.
+        arguments: Vec<String>,
+    },
+    /// Programs that the user names; `{server}`, `{port}`, `{target}` are replaced.
+    External {
+        /// Run beside the server.
+        server_command: String,
+        /// Run beside the client; offers SOCKS5 on `{port}`.
+        client_command: String,
+    },
+}
+
+/// What the application of a flow does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Workload {
+    /// As much as goes, for a time; goodput counts after the warm-up.
+    Bulk {
+        /// Not counted.
+        warmup_s: f64,
+        /// Counted, after the warm-up.
+        duration_s: f64,
+    },
+    /// Objects of one size, one after the other, timed each.
+    Fetch {
+        /// Size of each.
+        bytes: u64,
+        /// How many.
+        count: u32,
+        /// Who fetches.
+        program: Program,
+        /// Each over a transport connection of its own.
+        cold: bool,
+    },
+    /// A video of constant rate, played as it comes.
+    Video {
+        /// Length of the film.
+        duration_s: f64,
+        /// Its rate.
+        rate_mbit: f64,
+        /// Played time that must be buffered before it starts, and again after a stall.
+        buffer_s: f64,
+        /// Who plays.
+        program: Program,
+    },
+}
+
+/// The program that carries a workload out on the testbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// The laboratory's own source and sink.
+    Own,
+    /// `curl` against an HTTP server.
+    Curl,
+    /// `wget` against an HTTP server.
+    Wget,
+    /// `rsync` against its daemon.
+    Rsync,
+    /// `curl` under `proxychains`.
+    Proxychains,
+    /// `iperf3`.
+    Iperf3,
+    /// `ffmpeg` reading at the film's natural rate.
+    Ffmpeg,
+}

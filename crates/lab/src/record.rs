@@ -1,0 +1,114 @@
+//! What came out of one run: one JSON line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::point::Point;
+
+/// One run and its outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// What was run.
+    pub point: Point,
+    /// When it began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// How long it took.
+    pub elapsed_s: f64,
+    /// What ran it.
+    pub provenance: Provenance,
+    /// How well the testbed kept time; none in the simulator.
+    pub fidelity: Option<Fidelity>,
+    /// One outcome per flow, in the point's order; empty if the run failed.
+    pub flows: Vec<FlowOutcome>,
+    /// What the paths saw, in the point's order.
+    pub paths: Vec<PathOutcome>,
+    /// Why there is no outcome, in one line.
+    pub error: Option<String>,
+}
+
+/// What ran it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Commit of the tree the program was built from, `-dirty` if it differed.
+    pub commit: String,
+    /// Version of `ctcp`.
+    pub version: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor model and the number of cores.
+    pub machine: String,
+    /// Versions of the other programs that took part.
+    pub programs: Vec<String>,
+}
+
+/// How well the testbed kept time during the run.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// Packets that left the emulator later than the model says: median.
+    pub timing_error_p50_us: f64,
+    /// The same, 99th percentile.
+    pub timing_error_p99_us: f64,
+    /// Share of the machine's processor time that was idle.
+    pub idle_share: f64,
+    /// Runs at the same time, this one included.
+    pub parallel_runs: u32,
+    /// The machine was too busy for the result to be trusted.
+    pub is_busy: bool,
+}
+
+/// What one flow achieved.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    /// The flow's name.
+    pub name: String,
+    /// Application bytes delivered in order in the counted time.
+    pub delivered_bytes: u64,
+    /// The counted time.
+    pub counted_s: f64,
+    /// `delivered_bytes · 8 / counted_s`.
+    pub goodput_mbit: f64,
+    /// Cut at the time limit.
+    pub is_censored: bool,
+    /// Time of each object fetched, those cut at the limit left out.
+    pub completion_s: Vec<f64>,
+    /// Times that playback stood still, after it had begun.
+    pub stalls: u32,
+    /// From the request to the end of the film; playback only.
+    pub playout_s: Option<f64>,
+    /// IP bytes that the flow's sender put on all paths, before any loss, in the
+    /// counted time; where flows share a path they cannot be told apart.
+    pub wire_bytes: Option<u64>,
+    /// Received packets of CTCP that brought nothing new, as a share.
+    pub useless_share: Option<f64>,
+    /// Bytes delivered in each interval from the start of the flow on.
+    pub series_bytes: Vec<u64>,
+    /// Length of such an interval.
+    pub series_interval_s: f64,
+    /// Smoothed round-trip times as the sender saw them, if it tells.
+    pub srtt_ms: Option<f64>,
+}
+
+/// What one path saw over the whole run, down and up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PathOutcome {
+    /// The data direction.
+    pub down: DirectionOutcome,
+    /// The other one.
+    pub up: DirectionOutcome,
+}
+
+/// Counters of one direction, in packets unless named otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DirectionOutcome {
+    /// Put in by the senders.
+    pub offered: u64,
+    /// The same in bytes.
+    pub offered_bytes: u64,
+    /// Lost at random, on either side of the limiter.
+    pub lost: u64,
+    /// Dropped by the full queue.
+    pub dropped_queue: u64,
+    /// Delivered.
+    pub delivered: u64,
+    /// Mean time in the queue.
+    pub queueing_delay_mean_us: u64,
+}
