@@ -29,7 +29,7 @@ mod params;
 mod registry;
 
 pub use aimd::Aimd;
-pub use backoff::{Backoff, Half, RttRatio};
+pub use backoff::{Backoff, Fixed, RttRatio};
 pub use controller::{Controller, ControllerState};
 pub use controllers::{cc14, reno};
 pub use event::{

@@ -1,9 +1,9 @@
 //! How a window shrinks.
 
-mod half;
+mod fixed;
 mod rtt_ratio;
 
-pub use half::Half;
+pub use fixed::Fixed;
 pub use rtt_ratio::RttRatio;
 
 use core::fmt::Debug;

@@ -4,17 +4,17 @@
 //! friendliness tests ([CC14] §IV); on lossy paths it is as slow as TCP.
 
 use crate::aimd::Aimd;
-use crate::backoff::Half;
+use crate::backoff::Fixed;
 use crate::increase::Linear;
 use crate::params::Params;
 
 /// The controller `reno`.
-pub fn reno(params: &Params) -> Aimd<Linear, Half> {
+pub fn reno(params: &Params) -> Aimd<Linear, Fixed> {
     let params = params.clamped();
     Aimd::new(
         "reno",
         &params,
         Linear::new(params.alpha),
-        Half::new(params.beta),
+        Fixed::new(params.beta),
     )
 }

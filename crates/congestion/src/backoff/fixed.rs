@@ -10,18 +10,18 @@ use crate::event::{EcnEvent, LossEvent};
 /// √(1.5/p), whatever the link carries. The control in friendliness tests
 /// ([CC14] §IV).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Half {
+pub struct Fixed {
     beta: f64,
 }
 
-impl Half {
+impl Fixed {
     /// A backoff by `beta`.
     pub const fn new(beta: f64) -> Self {
         Self { beta }
     }
 }
 
-impl Backoff for Half {
+impl Backoff for Fixed {
     fn on_loss(&mut self, _tokens: f64, _event: &LossEvent) -> f64 {
         self.beta
     }
