@@ -1,5 +1,9 @@
 //! Links of `ctcp-link` in real time.
 //!
+//! [`network`] joins network namespaces by paths: a [`router`] passes every
+//! packet between them through links that lose, delay and limit. It needs root,
+//! or user namespaces ([`namespace::enter_user_namespace`]).
+//!
 //! [`relay`] forwards UDP datagrams through a pair of links, one per direction:
 //! whoever sends to its address reaches the target behind a path that loses,
 //! delays and limits. It needs no privileges.
@@ -26,13 +30,24 @@
 //!
 //! Linux only: it sleeps on epoll and a timer of nanosecond resolution.
 
+pub mod attachment;
+pub mod namespace;
+pub mod network;
 pub mod relay;
+pub mod router;
 
 mod buffer;
 mod clock;
+mod line;
+mod packet;
 mod poller;
+mod priority;
 mod timing;
 
+pub use attachment::{Attachment, AttachmentKind};
 pub use ctcp_link::{LinkConfig, LinkCounters};
+pub use namespace::{Namespace, NamespaceError, Process, enter_user_namespace};
+pub use network::{Network, NetworkConfig, NetworkError, PathConfig, TcpTuning};
 pub use relay::{Relay, RelayConfig, RelayCounters, RelayError, RelayHandle};
+pub use router::{Router, RouterConfig, RouterCounters, RouterError, RouterHandle};
 pub use timing::TimingError;

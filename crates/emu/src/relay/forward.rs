@@ -1,98 +1,17 @@
-//! One direction of a relay: datagrams into the link, and out again on time.
+//! Sending what is due, several datagrams in one call.
 
 use std::io;
 
-use ctcp_link::{ConfigError, Delivered, Ecn, Link, LinkConfig, Packet};
-use ctcp_units::Instant;
+use ctcp_link::{Delivered, Ecn};
 
 use super::clients::ClientId;
 use super::socket::{Route, UdpPort};
-use crate::buffer::{Buffer, Pool};
 use crate::clock;
+use crate::line::{Carried, Line};
 use crate::timing::Histogram;
 
 /// Most bytes handed to the system at once, below what one send may carry.
 const BATCH_BYTES_MAX: usize = 60_000;
-
-/// A datagram inside a link.
-#[derive(Debug, Clone)]
-pub(crate) struct Datagram {
-    pub(crate) client: ClientId,
-    bytes: Buffer,
-}
-
-/// A link and the bytes in it.
-#[derive(Debug)]
-pub(crate) struct Direction {
-    link: Link<Datagram>,
-    /// The link has been told of this moment.
-    told: Instant,
-    /// Bytes of headers that the link charges for beside the payload.
-    header_bytes: usize,
-    pool: Pool,
-}
-
-impl Direction {
-    pub(crate) fn new(
-        config: LinkConfig,
-        seed: u64,
-        header_bytes: usize,
-        now: Instant,
-    ) -> Result<Self, ConfigError> {
-        Ok(Self {
-            link: Link::new(config, seed, now)?,
-            told: now,
-            header_bytes,
-            pool: Pool::default(),
-        })
-    }
-
-    pub(crate) fn link(&self) -> &Link<Datagram> {
-        &self.link
-    }
-
-    /// The link has been told of this moment and will not go back.
-    pub(crate) fn told(&self) -> Instant {
-        self.told
-    }
-
-    /// Lets happen what happens up to `now`.
-    pub(crate) fn advance(&mut self, now: Instant) {
-        self.told = self.told.max(now);
-        self.link.advance(self.told);
-    }
-
-    pub(crate) fn reconfigure(
-        &mut self,
-        now: Instant,
-        config: LinkConfig,
-    ) -> Result<(), ConfigError> {
-        self.told = self.told.max(now);
-        self.link.reconfigure(self.told, config)
-    }
-
-    /// Takes in a datagram received at `at`.
-    pub(crate) fn offer(&mut self, at: Instant, client: ClientId, ecn: Ecn, bytes: &[u8]) {
-        self.told = self.told.max(at);
-        let len_bytes = (bytes.len() + self.header_bytes) as u32;
-        let datagram = Datagram {
-            client,
-            bytes: self.pool.copy(bytes),
-        };
-        let packet = Packet::new(len_bytes, datagram).ecn(ecn);
-        self.link.send(self.told, packet);
-    }
-
-    /// The next datagram due by `now`, corrupted if the link says so.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Delivered<Datagram>> {
-        self.told = self.told.max(now);
-        let mut delivered = self.link.poll_delivery(self.told)?;
-        if let Some(corruption) = delivered.corruption {
-            corruption.apply(&mut delivered.payload.bytes);
-        }
-        Some(delivered)
-    }
-}
 
 /// Datagrams that are due together and go the same way, sent in one call.
 #[derive(Debug, Default)]
@@ -115,9 +34,9 @@ pub(crate) struct SendCounts {
 impl Batch {
     /// Adds a datagram if it can go together with those here: the same way, the
     /// same length (the last may be shorter), not too many.
-    fn add(&mut self, delivered: &Delivered<Datagram>) -> bool {
+    fn add(&mut self, delivered: &Delivered<Carried<ClientId>>) -> bool {
         let bytes = &delivered.payload.bytes;
-        let way = Some((delivered.payload.client, delivered.ecn));
+        let way = Some((delivered.payload.key, delivered.ecn));
         if self.segment_count == 0 {
             self.way = way;
             self.segment_bytes = bytes.len();
@@ -163,9 +82,9 @@ impl Batch {
     }
 }
 
-/// Sends all that is due in `direction`; `way` finds port and route of a client.
+/// Sends all that is due in `line`; `way` finds port and route of a client.
 pub(crate) fn send_due<'a>(
-    direction: &mut Direction,
+    line: &mut Line<ClientId>,
     batch: &mut Batch,
     timing: &mut Histogram,
     counts: &mut SendCounts,
@@ -185,8 +104,11 @@ pub(crate) fn send_due<'a>(
     // direction and the arrivals get their turn.
     let now = clock::now();
     let mut sending_at = now;
-    while let Some(delivered) = direction.next(now) {
-        let segments_max = way(delivered.payload.client).map_or(1, |(port, _)| port.segments_max());
+    while let Some(mut delivered) = line.next(now) {
+        if let Some(corruption) = delivered.corruption {
+            corruption.apply(&mut delivered.payload.bytes);
+        }
+        let segments_max = way(delivered.payload.key).map_or(1, |(port, _)| port.segments_max());
         if batch.segment_count >= segments_max || !batch.add(&delivered) {
             flush(batch, counts);
             sending_at = clock::now();

@@ -8,12 +8,15 @@ use std::thread::{self, JoinHandle};
 use ctcp_link::LinkConfig;
 use ctcp_units::{Duration, Instant, Random};
 
-use super::clients::{Clients, open_upstream};
-use super::forward::{Batch, Direction, SendCounts, send_due};
+use super::clients::{ClientId, Clients, open_upstream};
+use super::forward::{Batch, SendCounts, send_due};
 use super::socket::{Receiver, Route, UdpPort};
 use super::{RelayConfig, RelayCounters, RelayError};
+use crate::buffer::Pool;
 use crate::clock::{self, StampConverter};
+use crate::line::{Carried, Line};
 use crate::poller::{Poller, Waker};
+use crate::priority;
 use crate::timing::Histogram;
 
 /// Batches received from one port before what is due is sent.
@@ -21,9 +24,6 @@ const BATCHES_PER_ROUND: usize = 4;
 
 /// Between two searches for silent clients.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// Nice value asked for, of -20 (first) to 19 (last).
-const NICE: i32 = -15;
 
 /// Token of the listening port; clients have those below.
 const LISTEN: u64 = 1 << 32;
@@ -101,23 +101,13 @@ impl Worker {
         thread::Builder::new()
             .name("ctcp-relay".to_owned())
             .spawn(move || {
-                ask_for_priority();
+                priority::ask_to_be_nimble();
                 let mut running = Running::new(self);
                 if let Err(error) = running.run(&inbox) {
                     tracing::error!(%error, "the relay ends");
                 }
                 running.counters()
             })
-    }
-}
-
-/// On a busy machine a thread of ordinary priority waits for whole time slices of
-/// the others, 3 ms and more. With a low nice value it does not; that takes a
-/// privilege, and without it the relay runs as it can.
-fn ask_for_priority() {
-    // On Linux this concerns the calling thread alone.
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "ordinary priority");
     }
 }
 
@@ -131,8 +121,11 @@ struct Running {
     clients: Clients,
     clients_refused: u64,
     receive_errors: u64,
-    up: Direction,
-    down: Direction,
+    /// Bytes of headers that the links charge for beside the payload.
+    header_bytes: usize,
+    up: Line<ClientId>,
+    down: Line<ClientId>,
+    pool: Pool,
     receiver: Receiver,
     batch: Batch,
     timing: Histogram,
@@ -154,8 +147,7 @@ impl Running {
             SocketAddr::V6(_) => HEADER_BYTES_V6,
         };
         let mut direction = |config| {
-            Direction::new(config, random.next_u64(), header_bytes, now)
-                .expect("both configurations were validated")
+            Line::new(config, random.next_u64(), now).expect("both configurations were validated")
         };
         Self {
             names_source: config.listen.ip().is_unspecified(),
@@ -164,8 +156,10 @@ impl Running {
             clients: Clients::new(config.target, config.clients_max, config.idle_timeout),
             clients_refused: 0,
             receive_errors: 0,
+            header_bytes,
             up: direction(config.up),
             down: direction(config.down),
+            pool: Pool::default(),
             receiver: Receiver::new(),
             batch: Batch::default(),
             timing: Histogram::new(),
@@ -218,14 +212,19 @@ impl Running {
                 up,
                 poller,
                 clients_refused,
+                pool,
                 ..
             } = self;
-            let names_source = self.names_source;
+            let (names_source, header_bytes) = (self.names_source, self.header_bytes);
             let received = self.receiver.receive(&self.listen, |datagram| {
                 let at = stamps.received_at(datagram.stamp, up.told());
                 let ours = datagram.to.filter(|_| names_source);
                 match clients.at(datagram.from, ours, stamps.now, poller) {
-                    Ok(client) => up.offer(at, client, datagram.ecn, datagram.bytes),
+                    Ok(key) => {
+                        let len_bytes = (datagram.bytes.len() + header_bytes) as u32;
+                        let bytes = pool.copy(datagram.bytes);
+                        up.offer(at, len_bytes, datagram.ecn, Carried { key, bytes });
+                    }
                     Err(error) => {
                         tracing::debug!(client = %datagram.from, %error, "client refused");
                         *clients_refused += 1;
@@ -245,15 +244,17 @@ impl Running {
 
     fn receive_from_target(&mut self, token: u64) {
         // A port may have been closed since it was reported.
-        let Some((id, client)) = self.clients.by_token(token) else {
+        let Some((key, client)) = self.clients.by_token(token) else {
             return;
         };
-        let down = &mut self.down;
+        let (down, pool, header_bytes) = (&mut self.down, &self.pool, self.header_bytes);
         for _ in 0..BATCHES_PER_ROUND {
             let stamps = StampConverter::read();
             let received = self.receiver.receive(&client.upstream, |datagram| {
                 let at = stamps.received_at(datagram.stamp, down.told());
-                down.offer(at, id, datagram.ecn, datagram.bytes);
+                let len_bytes = (datagram.bytes.len() + header_bytes) as u32;
+                let bytes = pool.copy(datagram.bytes);
+                down.offer(at, len_bytes, datagram.ecn, Carried { key, bytes });
             });
             match received {
                 Ok(true) => {}
