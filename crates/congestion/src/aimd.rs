@@ -4,10 +4,10 @@
 //! Algorithm 2; loss events of [CC14] §III). Tokens are packets.
 //!
 //! ```text
-//! slow start, per acknowledged packet:   tokens += 1, until tokens > ss_threshold
+//! slow start, per acknowledged packet:   tokens += 1 (or the rule's step), until tokens > ss_threshold
 //! avoidance, per acknowledged packet:    tokens += increase(tokens)
 //! loss event, at most one a round trip:  tokens ← max(min_tokens, β·tokens)
-//! silence:                               ss_threshold ← tokens/2, tokens ← init_tokens
+//! silence:                               ss_threshold ← tokens/2 (or the rule's), tokens ← silence_tokens
 //! ```
 //!
 //! Departures:
@@ -16,6 +16,9 @@
 //!   must not pass unanswered. With one ACK a packet the two differ only there.
 //! - Silence that lasts lowers `ss_threshold` once and not at every probe, as
 //!   RFC 5681 §3.1 demands: else one outage leaves a threshold of a few packets.
+//! - Where TCP says FlightSize, the window stands: as windows that are not used
+//!   do not grow, the two differ by what an application leaves idle (Linux does
+//!   the same).
 //! - Acknowledged packets that were sent while the application was the limit
 //!   earn no growth (the idea of RFC 7661): they tell nothing about a window
 //!   that was not used.
@@ -28,6 +31,7 @@ use crate::controller::{Controller, ControllerState};
 use crate::event::{
     AckEvent, EcnEvent, LossEvent, PathChangeEvent, SilenceEvent, SpuriousLossEvent,
 };
+use crate::hystart::{HyStart, Verdict};
 use crate::increase::{BackoffEvent, Increase};
 use crate::params::Params;
 
@@ -41,6 +45,10 @@ pub struct Aimd<I, B> {
     tokens: f64,
     ss_threshold: f64,
     in_slow_start: bool,
+    hystart: Option<HyStart>,
+    /// The window is no longer the initial one, or was scaled by the first
+    /// round-trip time.
+    is_scaled: bool,
     /// Packets from this one on were sent after the last backoff.
     recover: PacketNumber,
     /// Packets before this one were sent before the last silence or change of
@@ -77,6 +85,8 @@ impl<I: Increase, B: Backoff> Aimd<I, B> {
             tokens: params.init_tokens,
             ss_threshold: params.init_ss_threshold,
             in_slow_start: true,
+            hystart: params.hystart.then(HyStart::default),
+            is_scaled: false,
             recover: PacketNumber(0),
             stale_before: PacketNumber(0),
             is_silent: false,
@@ -87,27 +97,69 @@ impl<I: Increase, B: Backoff> Aimd<I, B> {
     }
 
     fn grow(&mut self, ack: &AckEvent) {
+        if !self.is_scaled && ack.rtt_sample.is_some() {
+            self.is_scaled = true;
+            self.tokens *= self.increase.initial_factor(ack);
+        }
         let mut packets = ack.acked_packets;
         if self.in_slow_start {
-            packets -= self.grow_in_slow_start(packets, self.increase.slow_start(ack));
+            packets -= self.grow_in_slow_start(ack).min(packets);
         }
-        if packets > 0 {
-            self.tokens += self.increase.avoidance(self.tokens, packets, ack);
+        if packets > 0 && !self.in_slow_start {
+            let counted = self.params.ack_counting.in_avoidance(packets);
+            self.tokens += self.increase.avoidance(self.tokens, counted, ack);
         }
-        self.tokens = self.tokens.min(self.params.max_tokens);
+        self.tokens = self.tokens.clamp(self.tokens_min(), self.params.max_tokens);
     }
 
-    /// Grows by `step` a packet, for at most `packets`; answers how many of
-    /// them it took to pass the threshold.
-    fn grow_in_slow_start(&mut self, packets: u64, step: f64) -> u64 {
-        let steps_below = ((self.ss_threshold - self.tokens) / step).max(0.0).floor();
-        // A float cast saturates: an infinite threshold leaves all to slow start.
-        let taken = packets.min((steps_below as u64).saturating_add(1));
-        self.tokens += step * taken as f64;
+    /// Grows by the rule's step a packet; answers how many packets it took to
+    /// pass the threshold, or all.
+    fn grow_in_slow_start(&mut self, ack: &AckEvent) -> u64 {
+        let slow_down = match self.hystart.as_mut().map(|hystart| hystart.on_ack(ack)) {
+            None | Some(Verdict::Grow) => 1.0,
+            Some(Verdict::GrowSlowly(divisor)) => divisor,
+            Some(Verdict::Exit) => {
+                self.exit_slow_start(self.tokens);
+                return 0;
+            }
+        };
+        let counted = self.params.ack_counting.in_slow_start(ack.acked_packets);
+        let step = self.increase.slow_start(self.tokens, ack) / slow_down;
+        let mut taken = counted;
+        if step > 0.0 {
+            let steps_below = ((self.ss_threshold - self.tokens) / step).max(0.0).floor();
+            // A float cast saturates: an infinite threshold leaves all to slow start.
+            taken = counted.min((steps_below as u64).saturating_add(1));
+            // A step of many packets (Hybla) must not leap over the threshold.
+            let ceiling = self.tokens.max(self.ss_threshold) + step.min(1.0);
+            self.tokens = (self.tokens + step * taken as f64).min(ceiling);
+        }
+        self.tokens = self.tokens.min(self.params.max_tokens);
         if self.tokens > self.ss_threshold {
             self.in_slow_start = false;
+        } else if let Some(window) = self.increase.slow_start_exit(self.tokens, ack) {
+            self.exit_slow_start(window.clamp(self.tokens_min(), self.params.max_tokens));
+        }
+        if self.in_slow_start || taken == counted {
+            return ack.acked_packets;
         }
         taken
+    }
+
+    fn restart_hystart(&mut self) {
+        self.hystart = self.params.hystart.then(HyStart::default);
+    }
+
+    fn exit_slow_start(&mut self, window: f64) {
+        self.tokens = window;
+        self.ss_threshold = window;
+        self.in_slow_start = false;
+    }
+
+    /// What growth by a negative step never goes below: after silence the
+    /// window may start below the minimum of backoffs.
+    fn tokens_min(&self) -> f64 {
+        self.params.min_tokens.min(self.params.after_silence())
     }
 
     /// Multiplies the window by `factor` because of packets up to
@@ -122,6 +174,7 @@ impl<I: Increase, B: Backoff> Aimd<I, B> {
         } else if !self.in_slow_start {
             self.ss_threshold = self.tokens;
         }
+        self.is_scaled = true;
         self.recover = largest_sent.next();
         self.last_backoff = Some(factor);
         self.backoff_count += 1;
@@ -141,7 +194,9 @@ impl<I: Increase, B: Backoff> Controller for Aimd<I, B> {
             return;
         }
         self.is_silent = false;
-        if !event.app_limited {
+        if event.app_limited || event.in_recovery {
+            self.increase.on_pause(event);
+        } else {
             self.grow(event);
         }
     }
@@ -179,10 +234,13 @@ impl<I: Increase, B: Backoff> Controller for Aimd<I, B> {
 
     fn on_silence(&mut self, event: &SilenceEvent) {
         if !self.is_silent {
-            self.ss_threshold = (self.tokens / 2.0).max(self.params.min_tokens);
+            let threshold = self.backoff.silence_threshold(self.tokens, event);
+            self.ss_threshold = threshold.max(self.params.min_tokens);
         }
         self.is_silent = true;
-        self.tokens = self.params.init_tokens;
+        self.is_scaled = true;
+        self.tokens = self.params.after_silence();
+        self.restart_hystart();
         self.in_slow_start = true;
         self.recover = event.largest_sent.next();
         self.stale_before = event.largest_sent.next();
@@ -201,6 +259,7 @@ impl<I: Increase, B: Backoff> Controller for Aimd<I, B> {
             self.ss_threshold = undo.ss_threshold;
             self.in_slow_start = undo.in_slow_start;
             self.undo = None;
+            self.increase.on_undo();
         }
     }
 
@@ -209,6 +268,8 @@ impl<I: Increase, B: Backoff> Controller for Aimd<I, B> {
         self.ss_threshold = self.params.init_ss_threshold;
         self.in_slow_start = true;
         self.is_silent = false;
+        self.is_scaled = false;
+        self.restart_hystart();
         self.undo = None;
         self.last_backoff = None;
         self.recover = event.largest_sent.next();

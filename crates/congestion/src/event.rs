@@ -4,6 +4,12 @@
 //! its own estimators up to date, then reports [`SpuriousLossEvent`],
 //! [`LossEvent`], [`EcnEvent`] and last [`AckEvent`]: so the growth that the
 //! acknowledged packets earn is judged by the state the losses left behind.
+//!
+//! Numbers count *transmissions* and are never used twice. A sender that repeats
+//! packets, as TCP does, gives each transmission a number of its own: then
+//! "acknowledged after the silence" and "sent after the backoff" mean the same
+//! for both. It reports one [`LossEvent`] for each recovery it enters, and a
+//! retransmission timeout as [`SilenceEvent`].
 
 use ctcp_units::{Duration, Instant, LossRate, PacketNumber};
 
@@ -98,6 +104,10 @@ pub struct AckEvent {
     /// The application, not the tokens, was the limit when the newest of them
     /// was sent.
     pub app_limited: bool,
+    /// The sender is repairing the losses of an earlier event and its window
+    /// stands still meanwhile (RFC 6675 §5). TCP agents say so; the token
+    /// transport never repeats a packet and has no such phase: always false.
+    pub in_recovery: bool,
     /// The sample this ACK gave; only an ACK that came back on the packet's own
     /// path gives one.
     pub rtt_sample: Option<Duration>,
@@ -157,7 +167,7 @@ pub struct EcnEvent {
 }
 
 /// Persistent silence: packets are in flight and nothing came back over several
-/// probe timeouts. It is what the papers call a timeout.
+/// probe timeouts. It is what the papers, and TCP, call a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SilenceEvent {
     /// When it was noticed.

@@ -19,26 +19,39 @@
 #![forbid(unsafe_code)]
 
 mod aimd;
+mod backlog;
 mod backoff;
 mod controller;
 mod controllers;
 pub mod event;
+mod hystart;
 mod increase;
 mod pacing;
 mod params;
 mod registry;
+mod round;
 
 pub use aimd::Aimd;
-pub use backoff::{Backoff, Fixed, RttRatio};
+pub use backlog::backlog;
+pub use backoff::{Backoff, Bandwidth, Fixed, HTcpBackoff, RttRatio, VenoBackoff};
 pub use controller::{Controller, ControllerState};
-pub use controllers::{cc14, reno};
+pub use controllers::{
+    Mp12, TcpCd, WindowBlock, WindowLoss, cc14, cc14_compound, cc14_cubic, compound, cubic, htcp,
+    hybla, mp12, reno, sat, scaled_window, tcp_cd, vegas, veno, westwood, window_block,
+};
 pub use event::{
     AckEvent, DeliverySample, EcnEvent, LossEstimate, LossEvent, PathChangeEvent, RttSummary,
     SentEvent, SilenceEvent, SpuriousLossEvent,
 };
-pub use increase::{BackoffEvent, Increase, Linear};
+pub use increase::{
+    BackoffEvent, CompoundIncrease, CubicIncrease, CubicRules, HTcpIncrease, HTcpRules,
+    HyblaIncrease, Increase, Linear, VegasIncrease, VenoIncrease,
+};
 pub use pacing::{PACING_GAIN_AVOIDANCE, PACING_GAIN_SLOW_START, window_pacing_rate};
-pub use params::{JitterGuard, Params};
+pub use params::{
+    AckCounting, HyblaParams, JitterGuard, Mp12BaseRtt, Mp12Params, Params, SatParams, VegasParams,
+    VegasRtt,
+};
 pub use registry::{
     ControllerInfo, UnknownController, controller_by_name, controllers, resolved_name,
 };

@@ -3,7 +3,10 @@
 use core::fmt;
 
 use crate::controller::Controller;
-use crate::controllers::{cc14, reno};
+use crate::controllers::{
+    cc14, cc14_compound, cc14_cubic, compound, cubic, htcp, hybla, mp12, reno, sat, tcp_cd, vegas,
+    veno, westwood,
+};
 use crate::params::Params;
 
 /// A controller that can be chosen by name.
@@ -29,10 +32,82 @@ const CONTROLLERS: &[ControllerInfo] = &[
         make: |params| Box::new(cc14(params)),
     },
     ControllerInfo {
+        name: "sat",
+        alias: None,
+        summary: "CTCP for satellites: H-TCP's increase, backs off as cc14",
+        make: |params| Box::new(sat(params)),
+    },
+    ControllerInfo {
+        name: "mp12",
+        alias: None,
+        summary: "the first CTCP: Vegas-like, shrinks when loss jumps",
+        make: |params| Box::new(mp12(params)),
+    },
+    ControllerInfo {
+        name: "cc14-cubic",
+        alias: None,
+        summary: "CUBIC's increase, backs off as cc14",
+        make: |params| Box::new(cc14_cubic(params)),
+    },
+    ControllerInfo {
+        name: "cc14-compound",
+        alias: None,
+        summary: "Compound's increase, backs off as cc14",
+        make: |params| Box::new(cc14_compound(params)),
+    },
+    ControllerInfo {
+        name: "tcp-cd",
+        alias: None,
+        summary: "ignores loss, halves at ECN marks; only where the bottleneck marks",
+        make: |params| Box::new(tcp_cd(params)),
+    },
+    ControllerInfo {
         name: "reno",
         alias: Some("reno_tokens"),
         summary: "TCP Reno's window: linear increase, halved by every loss",
         make: |params| Box::new(reno(params)),
+    },
+    ControllerInfo {
+        name: "cubic",
+        alias: None,
+        summary: "CUBIC, what most senders do: cubic increase, backs off to 0.7",
+        make: |params| Box::new(cubic(params)),
+    },
+    ControllerInfo {
+        name: "htcp",
+        alias: None,
+        summary: "H-TCP: grows by the time since the last congestion",
+        make: |params| Box::new(htcp(params)),
+    },
+    ControllerInfo {
+        name: "hybla",
+        alias: None,
+        summary: "TCP Hybla: on a long path as fast as on a short one",
+        make: |params| Box::new(hybla(params)),
+    },
+    ControllerInfo {
+        name: "westwood",
+        alias: None,
+        summary: "TCP Westwood+: backs off to the bandwidth it saw",
+        make: |params| Box::new(westwood(params)),
+    },
+    ControllerInfo {
+        name: "veno",
+        alias: None,
+        summary: "TCP Veno: backs off less when the queue is short",
+        make: |params| Box::new(veno(params)),
+    },
+    ControllerInfo {
+        name: "vegas",
+        alias: None,
+        summary: "TCP Vegas: keeps a few packets queued; yields to others",
+        make: |params| Box::new(vegas(params)),
+    },
+    ControllerInfo {
+        name: "compound",
+        alias: None,
+        summary: "Compound TCP: Reno with a window more while the queue is short",
+        make: |params| Box::new(compound(params)),
     },
 ];
 
@@ -127,7 +202,8 @@ mod tests {
         let refusal = controller_by_name("bbr9", &Params::default()).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "there is no congestion controller `bbr9`: choose auto, cc14, reno"
+            "there is no congestion controller `bbr9`: choose auto, cc14, sat, mp12, cc14-cubic, \
+             cc14-compound, tcp-cd, reno, cubic, htcp, hybla, westwood, veno, vegas, compound"
         );
     }
 

@@ -52,6 +52,7 @@ fn ack() -> AckEvent {
         acked_packets: 1,
         in_flight: 0,
         app_limited: false,
+        in_recovery: false,
         rtt_sample: None,
         rtt,
         delivered_packets: 0,

@@ -40,6 +40,7 @@ impl<C: Controller> Path<C> {
             acked_packets: packets,
             in_flight: 0,
             app_limited: false,
+            in_recovery: false,
             rtt_sample: Some(rtt),
             rtt: self.rtt(rtt),
             delivered_packets: 0,

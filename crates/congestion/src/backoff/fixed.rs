@@ -1,7 +1,7 @@
 //! A fixed factor, as TCP Reno does.
 
 use super::Backoff;
-use crate::event::{EcnEvent, LossEvent};
+use crate::event::{EcnEvent, LossEvent, SilenceEvent};
 
 /// `tokens ← β·tokens` with a fixed β, ½ for TCP Reno (RFC 5681 §3.1); marks
 /// count as losses (RFC 3168 §6.1.2).
@@ -12,12 +12,25 @@ use crate::event::{EcnEvent, LossEvent};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fixed {
     beta: f64,
+    silence_beta: f64,
 }
 
 impl Fixed {
     /// A backoff by `beta`.
     pub const fn new(beta: f64) -> Self {
-        Self { beta }
+        Self {
+            beta,
+            silence_beta: 0.5,
+        }
+    }
+
+    /// The same, with `beta` for the threshold after silence instead of ½.
+    #[must_use]
+    pub const fn with_silence(self, beta: f64) -> Self {
+        Self {
+            silence_beta: beta,
+            ..self
+        }
     }
 }
 
@@ -28,5 +41,9 @@ impl Backoff for Fixed {
 
     fn on_ecn(&mut self, _tokens: f64, _event: &EcnEvent) -> f64 {
         self.beta
+    }
+
+    fn silence_threshold(&mut self, tokens: f64, _event: &SilenceEvent) -> f64 {
+        self.silence_beta * tokens
     }
 }

@@ -1,14 +1,20 @@
 //! How a window shrinks.
 
+mod bandwidth;
 mod fixed;
+mod htcp;
 mod rtt_ratio;
+mod veno;
 
+pub use bandwidth::Bandwidth;
 pub use fixed::Fixed;
+pub use htcp::HTcpBackoff;
 pub use rtt_ratio::RttRatio;
+pub use veno::VenoBackoff;
 
 use core::fmt::Debug;
 
-use crate::event::{AckEvent, EcnEvent, LossEvent};
+use crate::event::{AckEvent, EcnEvent, LossEvent, SilenceEvent};
 
 /// The decrease half of [`Aimd`](crate::Aimd).
 ///
@@ -24,6 +30,12 @@ pub trait Backoff: Send + Debug {
 
     /// The factor for congestion marks, in `(0, 1]`.
     fn on_ecn(&mut self, tokens: f64, event: &EcnEvent) -> f64;
+
+    /// Slow start after silence ends at this window; half of `tokens` unless
+    /// the rule knows better.
+    fn silence_threshold(&mut self, tokens: f64, _event: &SilenceEvent) -> f64 {
+        tokens / 2.0
+    }
 
     /// The path now leads over a new address.
     fn on_path_change(&mut self) {}

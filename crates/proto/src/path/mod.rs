@@ -421,6 +421,7 @@ impl Path {
             acked_packets: outcome.acked.into(),
             in_flight: self.ledger.in_flight(),
             app_limited: newest.app_limited,
+            in_recovery: false,
             rtt_sample,
             rtt: self.rtt.summary(),
             delivered_packets: delivered,
