@@ -9,8 +9,13 @@
 //! it. What makes points knows nothing of who runs them, and the report knows
 //! only records.
 
+pub mod claim;
+pub mod plot;
 pub mod point;
+pub mod recipe;
 pub mod record;
+pub mod report;
 
 pub use point::Point;
+pub use recipe::{Recipe, RecipeError, Scale, recipes};
 pub use record::Record;

@@ -19,8 +19,11 @@ pub struct Point {
     pub at: BTreeMap<String, f64>,
     /// Which repetition, from 0.
     pub repetition: u32,
-    /// Names every random choice of the run.
+    /// Names every random choice of the run but the paths' losses.
     pub seed: u64,
+    /// Names what the paths lose: the same for all series at one place and
+    /// repetition, so that they meet the same fortune.
+    pub loss_seed: u64,
     /// Who runs it.
     pub venue: Venue,
     /// The paths between client and server; at least one.
@@ -126,6 +129,11 @@ pub struct Flow {
     pub workload: Workload,
     /// When it starts.
     pub start_s: f64,
+    /// Propagation delay of this flow beyond that of the paths, there and back:
+    /// flows of different round-trip times through one queue. The testbed has
+    /// none such.
+    #[serde(default)]
+    pub extra_rtt_ms: f64,
 }
 
 /// A transport under test.

@@ -1,0 +1,167 @@
+//! What is read off a record.
+
+use serde::Deserialize;
+
+use super::Bound;
+use crate::point::Workload;
+use crate::record::{FlowOutcome, Record};
+
+/// A quantity of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Application bytes in order, Mbit/s.
+    GoodputMbit,
+    /// Goodput over the rate of all paths.
+    Efficiency,
+    /// Seconds until an object is there, mean over the objects of a run.
+    CompletionS,
+    /// Share of the objects that arrived before the time limit.
+    CompletedShare,
+    /// Seconds from the request to the end of the film.
+    PlayoutS,
+    /// Playing time over the film's length.
+    PlayoutRatio,
+    /// Times that playback stood still, per minute of film.
+    StallsPerMinute,
+    /// IP bytes sent in the data direction, before loss, per byte delivered.
+    WirePerUseful,
+    /// Share of CTCP's received packets that brought nothing.
+    UselessShare,
+    /// Share of the packets that the path lost or dropped in the data direction.
+    LossShare,
+    /// Mean time in the queue of the data direction, milliseconds.
+    QueueingMs,
+}
+
+impl Metric {
+    /// Its unit, as it stands after a number.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::GoodputMbit => "Mbit/s",
+            Self::CompletionS | Self::PlayoutS => "s",
+            Self::QueueingMs => "ms",
+            _ => "",
+        }
+    }
+
+    /// What it is called in a table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::GoodputMbit => "goodput",
+            Self::Efficiency => "efficiency",
+            Self::CompletionS => "completion time",
+            Self::CompletedShare => "objects completed",
+            Self::PlayoutS => "playing time",
+            Self::PlayoutRatio => "playing time over the film's",
+            Self::StallsPerMinute => "stalls per minute of film",
+            Self::WirePerUseful => "wire bytes per useful byte",
+            Self::UselessShare => "useless packets",
+            Self::LossShare => "packets lost",
+            Self::QueueingMs => "queueing delay",
+        }
+    }
+
+    /// Its value in a run; none if the run did not tell. `flow`: by its name, the
+    /// first one if empty, the sum over all for `all`.
+    pub fn of(self, record: &Record, flow: &str) -> Option<(f64, Bound)> {
+        match self {
+            Self::LossShare => {
+                let down = record.paths.iter().map(|path| path.down);
+                let (lost, offered) = down.fold((0, 0), |(lost, offered), direction| {
+                    let gone = direction.lost + direction.dropped_queue;
+                    (lost + gone, offered + direction.offered)
+                });
+                (offered > 0).then(|| (lost as f64 / offered as f64, Bound::Exact))
+            }
+            Self::QueueingMs => {
+                let first = record.paths.first()?;
+                let mean_us = first.down.queueing_delay_mean_us;
+                Some((mean_us as f64 / 1e3, Bound::Exact))
+            }
+            _ if flow == "all" => {
+                let each = (0..record.flows.len()).map(|index| self.of_flow(record, index));
+                let each: Option<Vec<_>> = each.collect();
+                let each = each.filter(|each| !each.is_empty())?;
+                Some((each.iter().map(|one| one.0).sum(), Bound::Exact))
+            }
+            _ if flow.is_empty() => self.of_flow(record, 0),
+            _ => {
+                let index = record.flows.iter().position(|f| f.name == flow)?;
+                self.of_flow(record, index)
+            }
+        }
+    }
+
+    fn of_flow(self, record: &Record, index: usize) -> Option<(f64, Bound)> {
+        let flow = record.flows.get(index)?;
+        let workload = &record.point.flows.get(index)?.workload;
+        let exact = |value: f64| value.is_finite().then_some((value, Bound::Exact));
+        match self {
+            Self::GoodputMbit => exact(flow.goodput_mbit),
+            Self::Efficiency => {
+                let rate: f64 = record.point.paths.iter().map(|path| path.rate_mbit).sum();
+                exact(flow.goodput_mbit / rate)
+            }
+            Self::CompletionS => completion(flow, record),
+            Self::CompletedShare => match workload {
+                Workload::Fetch { count, .. } => {
+                    exact(flow.completion_s.len() as f64 / f64::from(*count))
+                }
+                _ => None,
+            },
+            Self::PlayoutS => playout(flow, record),
+            Self::PlayoutRatio => {
+                let film_s = film_s(workload)?;
+                playout(flow, record).map(|(played, bound)| (played / film_s, bound))
+            }
+            Self::StallsPerMinute => {
+                let per_minute = f64::from(flow.stalls) * 60.0 / film_s(workload)?;
+                Some((per_minute, cut(flow)))
+            }
+            Self::WirePerUseful => {
+                let wire = flow.wire_bytes?;
+                exact(wire as f64 / flow.delivered_bytes as f64)
+            }
+            Self::UselessShare => exact(flow.useless_share?),
+            Self::LossShare | Self::QueueingMs => None,
+        }
+    }
+}
+
+/// Cut at the limit, a time is at least what had passed.
+fn cut(flow: &FlowOutcome) -> Bound {
+    if flow.is_censored {
+        Bound::AtLeast
+    } else {
+        Bound::Exact
+    }
+}
+
+/// Mean over the objects. The one that was cut counts with the time it had had,
+/// and makes the mean a bound from below.
+fn completion(flow: &FlowOutcome, record: &Record) -> Option<(f64, Bound)> {
+    let done: f64 = flow.completion_s.iter().sum();
+    let done_count = flow.completion_s.len() as f64;
+    if flow.is_censored {
+        let spent = (record.point.time_limit_s - done).max(0.0);
+        return Some(((done + spent) / (done_count + 1.0), Bound::AtLeast));
+    }
+    (done_count > 0.0).then(|| (done / done_count, Bound::Exact))
+}
+
+/// Time of playing; at least the limit if it was cut.
+fn playout(flow: &FlowOutcome, record: &Record) -> Option<(f64, Bound)> {
+    match flow.playout_s {
+        Some(played) => Some((played, cut(flow))),
+        None if flow.is_censored => Some((record.point.time_limit_s, Bound::AtLeast)),
+        None => None,
+    }
+}
+
+fn film_s(workload: &Workload) -> Option<f64> {
+    match workload {
+        Workload::Video { duration_s, .. } => Some(*duration_s),
+        _ => None,
+    }
+}

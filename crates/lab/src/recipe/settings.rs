@@ -1,0 +1,418 @@
+//! What a path, a flow and a workload are in a recipe.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use super::value::{Bdp, Burst, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
+use crate::point::{Position, Process, Program, System};
+
+/// A number, or something with keys.
+pub(super) enum NumberOr<T> {
+    Number(f64),
+    Other(T),
+}
+
+/// Reads either, keeping the place of an error inside.
+pub(super) fn number_or<'de, D, T>(
+    deserializer: D,
+    expected: &'static str,
+) -> Result<NumberOr<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Either<T>(&'static str, PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+        type Value = NumberOr<T>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str(self.0)
+        }
+
+        fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+            Ok(NumberOr::Number(value as f64))
+        }
+
+        fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
+            Ok(NumberOr::Number(value))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(NumberOr::Other)
+        }
+    }
+
+    deserializer.deserialize_any(Either(expected, PhantomData))
+}
+
+/// A path as the recipe has it, both directions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// Rate of either direction.
+    pub rate_mbit: Mbit,
+    /// Propagation delay, there and back.
+    pub rtt_ms: Millis,
+    /// Queue in bandwidth-delay products.
+    pub queue_bdp: Bdp,
+    /// Largest IP packet.
+    #[serde(default = "ethernet")]
+    pub mtu_bytes: u32,
+    /// Loss of the data direction; the papers' ACKs are not lost.
+    #[serde(default)]
+    pub loss: LossSpec,
+    /// Loss of the other direction.
+    #[serde(default)]
+    pub loss_up: LossSpec,
+    /// Where both are.
+    pub loss_position: Position,
+}
+
+/// What the papers' hosts send.
+fn ethernet() -> u32 {
+    1500
+}
+
+/// A loss process: a share (each packet by itself), or a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LossSpec {
+    /// Each packet by itself.
+    Bernoulli(Share),
+    /// Something with more to it.
+    Radio(Radio),
+}
+
+impl Default for LossSpec {
+    fn default() -> Self {
+        Self::Bernoulli(Share::new(0.0).expect("nothing lost is a share"))
+    }
+}
+
+impl<'de> Deserialize<'de> for LossSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "a share lost, or one of { gilbert_elliott = … }, { interference = … }, \
+                        { hidden_terminal = … }";
+        match number_or(deserializer, expected)? {
+            NumberOr::Number(share) => Share::new(share)
+                .map(Self::Bernoulli)
+                .map_err(de::Error::custom),
+            NumberOr::Other(radio) => Ok(Self::Radio(radio)),
+        }
+    }
+}
+
+/// Loss that is not independent, or that follows from something else.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Radio {
+    /// In bursts.
+    GilbertElliott {
+        /// Mean share.
+        share: Share,
+        /// Mean burst.
+        burst_packets: Burst,
+    },
+    /// Pulses on the air.
+    Interference {
+        /// From pulse to pulse.
+        period_ms: Millis,
+        /// Mean pulse.
+        pulse_ms: Millis,
+        /// Rate on the air.
+        phy_mbit: Mbit,
+        /// Loss between pulses.
+        noise_share: Share,
+        /// Retransmissions of a frame by the radio.
+        retries: Retries,
+    },
+    /// A station that does not hear the sender, and sends when it likes.
+    HiddenTerminal {
+        /// Its mean rate, counted in payload; 0 keeps silent.
+        hidden_mbit: Mbit,
+        /// Its packets.
+        packet_bytes: Bytes,
+        /// Rate on the air, of both.
+        phy_mbit: Mbit,
+        /// Time on the air besides the bits of a frame: preamble, headers.
+        overhead_us: f64,
+        /// Retransmissions of a frame by the radio.
+        retries: Retries,
+    },
+}
+
+impl LossSpec {
+    /// The process, for packets of `mtu_bytes`.
+    pub(super) fn process(&self, mtu_bytes: u32) -> Process {
+        match self {
+            Self::Bernoulli(share) => bernoulli(share.get()),
+            Self::Radio(Radio::GilbertElliott {
+                share,
+                burst_packets,
+            }) => match share.get() {
+                0.0 => Process::None,
+                share => Process::GilbertElliott {
+                    share,
+                    burst_packets: burst_packets.get(),
+                },
+            },
+            Self::Radio(Radio::Interference {
+                period_ms,
+                pulse_ms,
+                phy_mbit,
+                noise_share,
+                retries,
+            }) => Process::Interference {
+                period_ms: period_ms.get(),
+                pulse_ms: pulse_ms.get(),
+                phy_mbit: phy_mbit.get(),
+                noise_share: noise_share.get(),
+                retries: retries.get() as u32,
+            },
+            Self::Radio(Radio::HiddenTerminal {
+                hidden_mbit,
+                packet_bytes,
+                phy_mbit,
+                overhead_us,
+                retries,
+            }) => {
+                let air = |bytes: f64| bytes * 8.0 / phy_mbit.get() + overhead_us;
+                let collision = collision_share(
+                    air(f64::from(mtu_bytes)),
+                    air(packet_bytes.get()),
+                    packet_bytes.get() * 8.0 / hidden_mbit.get(),
+                );
+                bernoulli(collision.powi(retries.get() as i32 + 1))
+            }
+        }
+    }
+}
+
+/// Bernoulli loss, or none.
+fn bernoulli(share: f64) -> Process {
+    if share > 0.0 {
+        Process::Bernoulli { share }
+    } else {
+        Process::None
+    }
+}
+
+/// Share of frames of `frame_us` on the air that meet a packet of a station that
+/// sends packets of `packet_us`, one every `every_us` on average, with
+/// exponential gaps.
+///
+/// A frame passes if the station is silent at its start, and stays so until its
+/// end: (g / (g + h)) · e^(−f/g), gap g, packet h, frame f. Where the station
+/// would have to send all the time nothing passes; 0.99 stands for that.
+fn collision_share(frame_us: f64, packet_us: f64, every_us: f64) -> f64 {
+    let gap = every_us - packet_us;
+    if gap <= 0.0 {
+        return 0.99;
+    }
+    (1.0 - gap / every_us * (-frame_us / gap).exp()).min(0.99)
+}
+
+/// What a series or a case changes.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Rate of all paths.
+    pub rate_mbit: Option<Mbit>,
+    /// Propagation round trip of all paths.
+    pub rtt_ms: Option<Millis>,
+    /// Queue of all paths.
+    pub queue_bdp: Option<Bdp>,
+    /// Loss of the data direction.
+    pub loss: Option<LossSpec>,
+    /// Loss of the other direction.
+    pub loss_up: Option<LossSpec>,
+    /// Where both are.
+    pub loss_position: Option<Position>,
+    /// Mean rate of a hidden terminal.
+    pub hidden_mbit: Option<Mbit>,
+    /// Size of the objects fetched.
+    pub bytes: Option<Bytes>,
+    /// How many are fetched.
+    pub count: Option<Scaled<Count>>,
+    /// Length of the film.
+    pub film_s: Option<Scaled<Span>>,
+    /// Who fetches or plays.
+    pub program: Option<Program>,
+}
+
+/// One flow of a series.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// What claims and figures call it.
+    #[serde(default = "measured")]
+    pub name: String,
+    /// The transport.
+    pub system: SystemSpec,
+    /// `--redundancy` of CTCP.
+    #[serde(default)]
+    pub redundancy: String,
+    /// Further arguments of CTCP.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// What it carries, if not the recipe's workload.
+    #[serde(default)]
+    pub workload: Option<WorkloadSpec>,
+    /// When it starts.
+    #[serde(default = "at_once")]
+    pub start_s: Seconds,
+    /// Delay beyond that of the paths.
+    #[serde(default)]
+    pub extra_rtt_ms: Option<Millis>,
+}
+
+fn measured() -> String {
+    "measured".to_owned()
+}
+
+fn at_once() -> Seconds {
+    Seconds::new(0.0).expect("the start is a time")
+}
+
+/// `tcp/cubic`, `mptcp/cubic` or `ctcp/cc14`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemSpec {
+    /// Which transport.
+    pub family: Family,
+    /// Its congestion control.
+    pub congestion: String,
+}
+
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// The kernel's TCP, or the simulator's.
+    Tcp,
+    /// The kernel's Multipath TCP.
+    Mptcp,
+    /// CTCP.
+    Ctcp,
+}
+
+/// Congestion controls of TCP that testbed or simulator may have.
+const TCP: [&str; 12] = [
+    "reno", "cubic", "bbr", "htcp", "westwood", "veno", "hybla", "vegas", "compound", "bic",
+    "illinois", "dctcp",
+];
+
+/// Congestion controls that CTCP has or will have.
+const CTCP: [&str; 15] = [
+    "auto",
+    "cc14",
+    "mp12",
+    "sat",
+    "reno",
+    "cubic",
+    "htcp",
+    "hybla",
+    "westwood",
+    "veno",
+    "vegas",
+    "bbr",
+    "cc14-cubic",
+    "cc14-compound",
+    "tcp-cd",
+];
+
+impl<'de> Deserialize<'de> for SystemSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (family, congestion) = text.split_once('/').unwrap_or((&text, ""));
+        let (family, known): (_, &[&str]) = match family {
+            "tcp" => (Family::Tcp, &TCP),
+            "mptcp" => (Family::Mptcp, &TCP),
+            "ctcp" => (Family::Ctcp, &CTCP),
+            _ => {
+                return Err(de::Error::custom(format!(
+                    "`{text}` is no system: tcp/NAME, mptcp/NAME or ctcp/NAME is, \
+                     as in tcp/cubic"
+                )));
+            }
+        };
+        if !known.contains(&congestion) {
+            return Err(de::Error::custom(format!(
+                "`{text}` names no congestion control known for it: {}",
+                known.join(", ")
+            )));
+        }
+        Ok(Self {
+            family,
+            congestion: congestion.to_owned(),
+        })
+    }
+}
+
+impl FlowSpec {
+    /// The transport as a point has it.
+    pub(super) fn system(&self) -> System {
+        let congestion = self.system.congestion.clone();
+        match self.system.family {
+            Family::Tcp => System::Tcp { congestion },
+            Family::Mptcp => System::Mptcp { congestion },
+            Family::Ctcp => System::Ctcp {
+                congestion,
+                redundancy: self.redundancy.clone(),
+                arguments: self.arguments.clone(),
+            },
+        }
+    }
+}
+
+/// What a flow carries.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// As much as goes, for a time.
+    Bulk {
+        /// Not counted.
+        warmup_s: Scaled<Seconds>,
+        /// Counted.
+        duration_s: Scaled<Span>,
+    },
+    /// Objects, one after the other.
+    Fetch {
+        /// Size of each.
+        bytes: Bytes,
+        /// How many.
+        count: Scaled<Count>,
+        /// Who fetches.
+        program: Program,
+        /// Each over a connection of its own.
+        cold: bool,
+    },
+    /// A film.
+    Video {
+        /// Its length.
+        film_s: Scaled<Span>,
+        /// Its rate.
+        rate_mbit: Mbit,
+        /// Buffered before it plays.
+        buffer_s: Seconds,
+        /// Who plays.
+        program: Program,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_neighbour_hits_nothing_and_a_busy_one_everything() {
+        // 1500 bytes at 11 Mbit/s against 1445 bytes every second: almost never.
+        assert!(collision_share(1300.0, 1250.0, 1e6) < 0.003);
+        assert_eq!(collision_share(1300.0, 1250.0, 1250.0), 0.99);
+        // Against a count by hand: half the time silent, then a whole gap's length.
+        let share = collision_share(1000.0, 1000.0, 2000.0);
+        assert!((share - (1.0 - 0.5 * (-1.0f64).exp())).abs() < 1e-12);
+    }
+}

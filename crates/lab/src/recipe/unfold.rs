@@ -1,0 +1,320 @@
+//! From a recipe to its points.
+
+use std::collections::BTreeMap;
+
+use super::settings::{LossSpec, Radio};
+use super::{Bdp, Bytes, Mbit, Millis, Share};
+use super::{Case, PathSpec, Recipe, RecipeError, Scale, Series, Setting, Settings, WorkloadSpec};
+use crate::point::{Flow, Loss, Path, Point, Process, Workload};
+
+impl Recipe {
+    /// All runs of the experiment, in a fixed order: every place and series once,
+    /// then again for each repetition, so that an interrupted run has seen all
+    /// places, and what is compared runs close together.
+    ///
+    /// Each point has a seed of its own, from the experiment, the series, the
+    /// place, the repetition and `seed`; `loss_seed` leaves the series out.
+    ///
+    /// # Errors
+    /// [`RecipeError::Text`] if a place asks for something impossible.
+    pub fn points(&self, scale: Scale, seed: u64) -> Result<Vec<Point>, RecipeError> {
+        let places = self.places(scale);
+        let most = self.series.iter().map(|s| self.repetitions_of(s, scale));
+        let mut points = Vec::new();
+        for repetition in 0..most.max().unwrap_or(0) {
+            for place in &places {
+                for series in &self.series {
+                    let at = place_key(place);
+                    if repetition < self.repetitions_of(series, scale) && series.runs_at(&at) {
+                        points.push(self.point(series, place, at, repetition, scale, seed)?);
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    fn repetitions_of(&self, series: &Series, scale: Scale) -> u32 {
+        let counts = series.repetitions.as_ref().unwrap_or(&self.repetitions);
+        counts.at(scale).get() as u32
+    }
+
+    /// Every combination of the sweeps, the last axis fastest.
+    fn places(&self, scale: Scale) -> Vec<Vec<(&super::Sweep, &Case)>> {
+        let mut places = vec![Vec::new()];
+        for sweep in &self.sweeps {
+            places = places
+                .iter()
+                .flat_map(|place| {
+                    sweep.values.at(scale).iter().map(move |case| {
+                        let mut longer = place.clone();
+                        longer.push((sweep, case));
+                        longer
+                    })
+                })
+                .collect();
+        }
+        places
+    }
+
+    fn point(
+        &self,
+        series: &Series,
+        place: &[(&super::Sweep, &Case)],
+        at: BTreeMap<String, f64>,
+        repetition: u32,
+        scale: Scale,
+        seed: u64,
+    ) -> Result<Point, RecipeError> {
+        let mut overrides = Settings::default();
+        for (sweep, case) in place {
+            overrides.take(&case.set);
+            for setting in sweep.settings() {
+                overrides
+                    .give(setting, case.at, &self.paths[0])
+                    .map_err(|message| RecipeError::Text {
+                        recipe: self.id.clone(),
+                        line: 1,
+                        key: sweep.axis.clone(),
+                        message,
+                    })?;
+            }
+        }
+        overrides.take(&series.set);
+        let flows = series.flows.iter().map(|flow| Flow {
+            name: flow.name.clone(),
+            system: flow.system(),
+            workload: flow
+                .workload
+                .as_ref()
+                .unwrap_or(&self.workload)
+                .unfold(&overrides, scale),
+            start_s: flow.start_s.get(),
+            extra_rtt_ms: flow.extra_rtt_ms.map_or(0.0, Millis::get),
+        });
+        let loss_seed = Seed::new(seed)
+            .text(&self.id)
+            .place(&at)
+            .number(u64::from(repetition));
+        Ok(Point {
+            experiment: self.id.clone(),
+            series: series.name.clone(),
+            repetition,
+            seed: loss_seed.text(&series.name).value(),
+            loss_seed: loss_seed.value(),
+            venue: series.venue,
+            paths: self.paths.iter().map(|p| p.unfold(&overrides)).collect(),
+            flows: flows.collect(),
+            time_limit_s: self.time_limit_s.get(),
+            at,
+        })
+    }
+}
+
+/// A place as points name it.
+fn place_key(place: &[(&super::Sweep, &Case)]) -> BTreeMap<String, f64> {
+    let named = place
+        .iter()
+        .map(|(sweep, case)| (sweep.axis.clone(), case.at));
+    named.collect()
+}
+
+impl super::Sweep {
+    /// What it sets.
+    pub(super) fn settings(&self) -> Vec<Setting> {
+        match &self.sets {
+            Some(sets) => sets.clone(),
+            None => Setting::named(&self.axis).into_iter().collect(),
+        }
+    }
+}
+
+impl Setting {
+    /// The setting that an axis is named after.
+    pub(super) fn named(axis: &str) -> Option<Self> {
+        Some(match axis {
+            "loss" => Self::Loss,
+            "loss_up" => Self::LossUp,
+            "rate_mbit" => Self::RateMbit,
+            "rtt_ms" => Self::RttMs,
+            "queue_bdp" => Self::QueueBdp,
+            "bytes" => Self::Bytes,
+            "hidden_mbit" => Self::HiddenMbit,
+            _ => return None,
+        })
+    }
+}
+
+impl Series {
+    /// Whether it has a point there.
+    pub fn runs_at(&self, at: &BTreeMap<String, f64>) -> bool {
+        self.only.admit(at) && !self.skip.iter().any(|skip| skip.admit(at))
+    }
+}
+
+impl Settings {
+    /// What `other` sets stands.
+    fn take(&mut self, other: &Self) {
+        /// Replaces the fields that the other one has.
+        macro_rules! take {
+            ($($field:ident),*) => {
+                $(if other.$field.is_some() { self.$field.clone_from(&other.$field); })*
+            };
+        }
+        take!(
+            rate_mbit,
+            rtt_ms,
+            queue_bdp,
+            loss,
+            loss_up,
+            loss_position,
+            hidden_mbit,
+            bytes,
+            count,
+            film_s,
+            program
+        );
+    }
+
+    /// Gives one setting a value of a sweep.
+    pub(super) fn give(
+        &mut self,
+        setting: Setting,
+        value: f64,
+        base: &PathSpec,
+    ) -> Result<(), String> {
+        match setting {
+            Setting::Loss => self.loss = Some(with_share(&base.loss, Share::new(value)?)),
+            Setting::LossUp => self.loss_up = Some(with_share(&base.loss_up, Share::new(value)?)),
+            Setting::RateMbit => self.rate_mbit = Some(Mbit::new(value)?),
+            Setting::RttMs => self.rtt_ms = Some(Millis::new(value)?),
+            Setting::QueueBdp => self.queue_bdp = Some(Bdp::new(value)?),
+            Setting::Bytes => self.bytes = Some(Bytes::new(value)?),
+            Setting::HiddenMbit => self.hidden_mbit = Some(Mbit::new(value)?),
+        }
+        Ok(())
+    }
+}
+
+/// The same process with another share.
+fn with_share(base: &LossSpec, share: Share) -> LossSpec {
+    match base {
+        LossSpec::Radio(Radio::GilbertElliott { burst_packets, .. }) => {
+            LossSpec::Radio(Radio::GilbertElliott {
+                share,
+                burst_packets: *burst_packets,
+            })
+        }
+        _ => LossSpec::Bernoulli(share),
+    }
+}
+
+impl PathSpec {
+    fn unfold(&self, overrides: &Settings) -> Path {
+        let position = overrides.loss_position.unwrap_or(self.loss_position);
+        let loss = |spec: &LossSpec| {
+            let mut spec = spec.clone();
+            if let (Some(rate), LossSpec::Radio(Radio::HiddenTerminal { hidden_mbit, .. })) =
+                (overrides.hidden_mbit, &mut spec)
+            {
+                *hidden_mbit = rate;
+            }
+            let process = spec.process(self.mtu_bytes);
+            Loss { position, process }
+        };
+        Path {
+            rate_mbit: overrides.rate_mbit.unwrap_or(self.rate_mbit).get(),
+            rtt_ms: overrides.rtt_ms.unwrap_or(self.rtt_ms).get(),
+            queue_bdp: overrides.queue_bdp.unwrap_or(self.queue_bdp).get(),
+            mtu_bytes: self.mtu_bytes,
+            loss_down: loss(overrides.loss.as_ref().unwrap_or(&self.loss)),
+            loss_up: loss(overrides.loss_up.as_ref().unwrap_or(&self.loss_up)),
+        }
+    }
+}
+
+impl WorkloadSpec {
+    fn unfold(&self, overrides: &Settings, scale: Scale) -> Workload {
+        match self {
+            Self::Bulk {
+                warmup_s,
+                duration_s,
+            } => Workload::Bulk {
+                warmup_s: warmup_s.at(scale).get(),
+                duration_s: duration_s.at(scale).get(),
+            },
+            Self::Fetch {
+                bytes,
+                count,
+                program,
+                cold,
+            } => Workload::Fetch {
+                bytes: overrides.bytes.unwrap_or(*bytes).get() as u64,
+                count: overrides.count.as_ref().unwrap_or(count).at(scale).get() as u32,
+                program: overrides.program.unwrap_or(*program),
+                cold: *cold,
+            },
+            Self::Video {
+                film_s,
+                rate_mbit,
+                buffer_s,
+                program,
+            } => Workload::Video {
+                duration_s: overrides.film_s.as_ref().unwrap_or(film_s).at(scale).get(),
+                rate_mbit: rate_mbit.get(),
+                buffer_s: buffer_s.get(),
+                program: overrides.program.unwrap_or(*program),
+            },
+        }
+    }
+}
+
+/// Mixes what names a random choice into a seed: FNV-1a over its bytes, then the
+/// finish of SplitMix64.
+#[derive(Debug, Clone, Copy)]
+struct Seed(u64);
+
+impl Seed {
+    fn new(seed: u64) -> Self {
+        Self(0xCBF2_9CE4_8422_2325).bytes(&seed.to_le_bytes())
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Self {
+        let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        Self(bytes.iter().fold(self.0, mix))
+    }
+
+    fn text(self, text: &str) -> Self {
+        self.number(text.len() as u64).bytes(text.as_bytes())
+    }
+
+    fn number(self, number: u64) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    fn place(self, at: &BTreeMap<String, f64>) -> Self {
+        at.iter().fold(self, |seed, (axis, value)| {
+            seed.text(axis).number(value.to_bits())
+        })
+    }
+
+    fn value(self) -> u64 {
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        // JSON readers that hold numbers as doubles must not change it.
+        (z ^ (z >> 31)) >> 11
+    }
+}
+
+/// Whether a process loses anything; the report says so.
+impl Process {
+    /// The mean share lost where that does not depend on time.
+    pub fn mean_share(&self) -> Option<f64> {
+        match self {
+            Self::None => Some(0.0),
+            Self::Bernoulli { share } | Self::GilbertElliott { share, .. } => Some(*share),
+            Self::Interference { .. } => None,
+        }
+    }
+}
