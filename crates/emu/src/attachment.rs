@@ -14,7 +14,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType};
 use rustix::io::Errno;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::namespace::{Namespace, NamespaceError, Veth, set_up_without_arp};
+use crate::namespace::{Namespace, NamespaceError, Veth, is_operating, set_up_without_arp};
 use crate::packet;
 
 /// Packets that a device holds for the router: 80 ms at 1.5 Gbit/s.
@@ -24,9 +24,9 @@ const DEVICE_PACKETS: u32 = 10_000;
 /// `net.core.rmem_max` allows.
 const SOCKET_BYTES: usize = 16 << 20;
 
-/// How long a pair of devices may take to be running: the kernel looks at them
+/// How long a pair of devices may take to operate: the kernel looks at them
 /// once a second if it is busy.
-const RUNNING_MAX: Duration = Duration::from_secs(5);
+const OPERATING_MAX: Duration = Duration::from_secs(5);
 
 const ETHERNET_BYTES: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -137,7 +137,7 @@ impl Attachment {
         let what = format!("bring up {device}");
         namespace.set(&what, || set_up_without_arp(device))?;
         for (place, device) in [(namespace, device), (wires, near.as_str())] {
-            place.set(&what, || wait_until_running(device))?;
+            place.set(&what, || wait_until_operating(device))?;
         }
         Ok(Self {
             port: Port::Packet(socket),
@@ -221,17 +221,9 @@ fn packet_socket(device: &str) -> io::Result<OwnedFd> {
 
 /// A pair learns by and by that both its devices are up, and drops packets until
 /// then.
-fn wait_until_running(device: &str) -> io::Result<()> {
-    let give_up = Instant::now() + RUNNING_MAX;
-    let is_running = || -> io::Result<bool> {
-        Ok(nix::ifaddrs::getifaddrs()?.any(|found| {
-            found.interface_name == device
-                && found
-                    .flags
-                    .contains(nix::net::if_::InterfaceFlags::IFF_RUNNING)
-        }))
-    };
-    while !is_running()? {
+fn wait_until_operating(device: &str) -> io::Result<()> {
+    let give_up = Instant::now() + OPERATING_MAX;
+    while !is_operating(device)? {
         if Instant::now() > give_up {
             return Err(io::ErrorKind::TimedOut.into());
         }

@@ -12,7 +12,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
@@ -24,13 +24,13 @@ use netlink_sys::{Socket, SocketAddr};
 
 use super::Route;
 
-/// Sends one request and waits for the kernel's answer.
-fn request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+/// Sends one request and waits for the kernel's answer: none if it is a mere yes.
+fn ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<Option<RouteNetlinkMessage>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    header.flags = NLM_F_REQUEST | flags;
     let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
     packet.finalize();
     let mut bytes = vec![0; packet.buffer_len()];
@@ -41,11 +41,17 @@ fn request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         .map_err(|error| io::Error::other(error.to_string()))?;
     match answer.payload {
         NetlinkPayload::Error(answer) => match answer.code {
-            None => Ok(()),
+            None => Ok(None),
             Some(code) => Err(io::Error::from_raw_os_error(-code.get())),
         },
+        NetlinkPayload::InnerMessage(message) => Ok(Some(message)),
         other => Err(io::Error::other(format!("netlink answers {other:?}"))),
     }
+}
+
+/// Sends one request that changes something.
+fn request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    ask(message, NLM_F_ACK | flags).map(drop)
 }
 
 fn index_of(device: &str) -> io::Result<u32> {
@@ -195,4 +201,18 @@ impl Veth<'_> {
 /// Brings up a device that resolves no addresses.
 pub(crate) fn set_up_without_arp(device: &str) -> io::Result<()> {
     change(device, LinkFlags::Up | LinkFlags::Noarp, Vec::new())
+}
+
+/// Whether a device says of itself that it is up; one that does not know yet
+/// drops packets.
+pub(crate) fn is_operating(device: &str) -> io::Result<bool> {
+    let mut message = LinkMessage::default();
+    message.header.index = index_of(device)?;
+    let Some(RouteNetlinkMessage::NewLink(link)) = ask(RouteNetlinkMessage::GetLink(message), 0)?
+    else {
+        return Ok(false);
+    };
+    Ok(link
+        .attributes
+        .contains(&LinkAttribute::OperState(State::Up)))
 }
