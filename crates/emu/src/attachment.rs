@@ -14,7 +14,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType};
 use rustix::io::Errno;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::namespace::{Namespace, NamespaceError, Veth, is_operating, set_up_without_arp};
+use crate::namespace::{
+    Namespace, NamespaceError, Veth, is_operating, set_queue, set_up_without_arp,
+};
 use crate::packet;
 
 /// Packets that a device holds for the router: 80 ms at 1.5 Gbit/s.
@@ -91,10 +93,11 @@ impl Attachment {
             let tun = DeviceBuilder::new()
                 .name(device)
                 .mtu(mtu_bytes)
-                .tx_queue_len(DEVICE_PACKETS)
                 .enable(false)
                 .build_sync()?;
             rustix::io::ioctl_fionbio(&tun, true)?;
+            // By netlink: the older way is for root only.
+            set_queue(device, DEVICE_PACKETS)?;
             Ok(tun)
         })?;
         namespace.set_up(device)?;

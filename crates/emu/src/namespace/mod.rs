@@ -33,7 +33,7 @@ use process::Launcher;
 pub use process::Process;
 pub use user::{Standing, UserNamespaceError, enter_user_namespace};
 
-pub(crate) use netlink::{Veth, is_operating, set_up_without_arp};
+pub(crate) use netlink::{Veth, is_operating, set_queue, set_up_without_arp};
 
 /// Why something could not be done in a namespace.
 #[derive(Debug, Error)]

@@ -203,6 +203,12 @@ pub(crate) fn set_up_without_arp(device: &str) -> io::Result<()> {
     change(device, LinkFlags::Up | LinkFlags::Noarp, Vec::new())
 }
 
+/// Sets how many packets a device holds for its reader.
+pub(crate) fn set_queue(device: &str, packets: u32) -> io::Result<()> {
+    let queue = LinkAttribute::TxQueueLen(packets);
+    change(device, LinkFlags::empty(), vec![queue])
+}
+
 /// Whether a device says of itself that it is up; one that does not know yet
 /// drops packets.
 pub(crate) fn is_operating(device: &str) -> io::Result<bool> {
