@@ -15,6 +15,11 @@ pub mod point;
 pub mod recipe;
 pub mod record;
 pub mod report;
+pub mod run;
+pub mod testbed;
+pub mod venue;
+
+mod workload;
 
 pub use point::Point;
 pub use recipe::{Recipe, RecipeError, Scale, recipes};

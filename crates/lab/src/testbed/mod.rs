@@ -1,0 +1,238 @@
+//! The testbed: real programs in network namespaces, joined by the emulator.
+//!
+//! Each point has namespaces of its own, so that points can run side by side and
+//! none inherits anything from another. CTCP runs as users run it: the `ctcp`
+//! program, its server beside the target, its client beside the application.
+
+mod bed;
+mod keys;
+mod links;
+mod mptcp;
+mod preflight;
+mod servers;
+mod service;
+#[cfg(test)]
+pub(crate) mod test_support;
+mod transport;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use bed::Bed;
+pub(crate) use transport::Transport;
+
+use crate::point::{Flow, Point, System, Workload};
+use crate::record::FlowOutcome;
+use crate::venue::{Outcome, RunError, Stop, Unable, Venue};
+use crate::workload::{
+    Carrier, Content, Deadline, DialError, Film, Stage, WEB_PORT, dial, seconds,
+};
+use keys::Keys;
+use servers::Servers;
+use transport::Kit;
+
+/// What is left to flows that are still being set up when the time limit counts
+/// already from their start.
+const SET_UP_MAX: Duration = Duration::from_secs(30);
+
+/// Where the testbed finds things.
+#[derive(Debug, Clone)]
+pub struct TestbedConfig {
+    /// The `ctcp` under test.
+    pub ctcp: PathBuf,
+    /// Folder for films, which are made once.
+    pub films: PathBuf,
+}
+
+/// Runs points in namespaces.
+///
+/// The process must be allowed to create them: see
+/// [`ctcp_emu::enter_user_namespace`].
+#[derive(Debug)]
+pub struct Testbed {
+    config: TestbedConfig,
+    /// Keys and the programs' files; removed at the end.
+    folder: tempfile::TempDir,
+    keys: Mutex<Option<Keys>>,
+    films: Mutex<Vec<(f64, f64, Film)>>,
+}
+
+impl Testbed {
+    /// A testbed; nothing is set up yet.
+    ///
+    /// # Errors
+    /// [`Unable`] without a place for temporary files.
+    pub fn new(config: TestbedConfig) -> Result<Self, Unable> {
+        let folder = tempfile::Builder::new()
+            .prefix("ctcp-lab-")
+            .tempdir()
+            .map_err(|error| {
+                Unable(format!(
+                    "no folder for temporary files: {error}; see TMPDIR"
+                ))
+            })?;
+        Ok(Self {
+            config,
+            folder,
+            keys: Mutex::default(),
+            films: Mutex::default(),
+        })
+    }
+
+    fn keys(&self, point: &Point) -> Result<Option<Keys>, RunError> {
+        let is_ctcp = |flow: &Flow| matches!(flow.system, System::Ctcp { .. });
+        if !point.flows.iter().any(is_ctcp) {
+            return Ok(None);
+        }
+        let mut keys = self.keys.lock().expect("no holder panics");
+        if keys.is_none() {
+            let made = Keys::generate(&self.config.ctcp, self.folder.path());
+            *keys = Some(made.map_err(RunError::Failed)?);
+        }
+        Ok(keys.clone())
+    }
+
+    /// The film of a flow. While one is made, the others wait.
+    fn film(&self, flow: &Flow) -> Result<Option<Film>, RunError> {
+        let Workload::Video {
+            duration_s,
+            rate_mbit,
+            ..
+        } = flow.workload
+        else {
+            return Ok(None);
+        };
+        let mut films = self.films.lock().expect("no holder panics");
+        let known = films
+            .iter()
+            .find(|(duration, rate, _)| (*duration, *rate) == (duration_s, rate_mbit));
+        if let Some((_, _, film)) = known {
+            return Ok(Some(film.clone()));
+        }
+        let film = Film::load_or_make(&self.config.films, duration_s, rate_mbit)?;
+        films.push((duration_s, rate_mbit, film.clone()));
+        Ok(Some(film))
+    }
+
+    fn run_flow(
+        &self,
+        bed: &Arc<Bed>,
+        point: &Point,
+        index: usize,
+        keys: Option<&Keys>,
+        began: Instant,
+        stop: &Stop,
+    ) -> Result<FlowOutcome, RunError> {
+        let flow = &point.flows[index];
+        let film = self.film(flow)?;
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("flow{index}-"))
+            .tempdir_in(self.folder.path())
+            .map_err(|error| RunError::failed("no folder for a flow", error))?;
+        let content = Arc::new(Content::new(point.seed.wrapping_add(index as u64)));
+        let setting_up = Deadline::after(SET_UP_MAX, stop);
+        let servers = Servers::start(
+            bed,
+            flow,
+            index,
+            &content,
+            film.as_ref(),
+            folder.path(),
+            &setting_up,
+        )?;
+        let kit = Kit {
+            ctcp: &self.config.ctcp,
+            keys,
+        };
+        let transport = Transport::start(bed, &kit, flow, index, &setting_up)?;
+        let is_cold = matches!(flow.workload, Workload::Fetch { cold: true, .. });
+        let mut stage = Stage {
+            bed,
+            flow,
+            index,
+            transport,
+            content,
+            film: film.as_ref(),
+            folder: folder.path(),
+            deadline: setting_up,
+        };
+        if stage.transport.is_tunnel() && !is_cold {
+            open_tunnel(&stage)?;
+        }
+        let start = began + seconds(flow.start_s);
+        Deadline::after(seconds(flow.start_s), stop).sleep_until(start)?;
+        stage.deadline = Deadline::after(seconds(point.time_limit_s), stop);
+        let outcome = crate::workload::run(&mut stage);
+        drop(stage);
+        drop(servers);
+        outcome
+    }
+}
+
+/// Makes sure that the tunnel is there before the time counts: a connection to
+/// the server, closed at once.
+fn open_tunnel(stage: &Stage<'_>) -> Result<(), RunError> {
+    let target = std::net::SocketAddr::from((stage.bed.server_address(0, stage.index), WEB_PORT));
+    debug_assert!(!matches!(stage.carrier(), Carrier::Direct));
+    loop {
+        match dial(stage.bed.client(), stage.carrier(), target, &stage.deadline) {
+            Ok(_) => return Ok(()),
+            // The far side may not have been reached yet.
+            Err(DialError::Broken(error)) => {
+                let again = Instant::now() + Duration::from_millis(100);
+                if !stage.deadline.sleep_until(again)? {
+                    return Err(RunError::failed("no tunnel", error));
+                }
+            }
+            Err(error) => return Err(error.into_run_error("no tunnel")),
+        }
+    }
+}
+
+impl Venue for Testbed {
+    fn preflight(&self, points: &[&Point]) -> Result<(), Unable> {
+        preflight::check(points, &self.config.ctcp)
+    }
+
+    fn load(&self, point: &Point) -> f64 {
+        let rate_mbit: f64 = point.paths.iter().map(|path| path.rate_mbit).sum();
+        rate_mbit * CORES_PER_MBIT
+    }
+
+    fn run(&self, point: &Point, stop: &Stop) -> Result<Outcome, RunError> {
+        let keys = self.keys(point)?;
+        for flow in &point.flows {
+            self.film(flow)?;
+        }
+        let bed = Arc::new(Bed::put_up(point)?);
+        let began = Instant::now();
+        let outcomes = thread::scope(|scope| {
+            let flows: Vec<_> = (0..point.flows.len())
+                .map(|index| {
+                    let (bed, keys) = (&bed, keys.as_ref());
+                    scope.spawn(move || self.run_flow(bed, point, index, keys, began, stop))
+                })
+                .collect();
+            let joined = flows.into_iter().map(|flow| flow.join());
+            joined
+                .map(|flow| flow.expect("flows do not panic"))
+                .collect::<Vec<_>>()
+        });
+        let mut flows = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if flows.len() > 1 {
+            // Not to be told apart on a common path.
+            flows.iter_mut().for_each(|flow| flow.wire_bytes = None);
+        }
+        let (paths, timing) = bed.outcome()?;
+        Ok(Outcome {
+            flows,
+            paths,
+            timing: Some(timing),
+        })
+    }
+}
+
+/// Share of a core that a Mbit/s takes, emulator and both ends together.
+const CORES_PER_MBIT: f64 = 0.005;

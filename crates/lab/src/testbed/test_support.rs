@@ -1,0 +1,46 @@
+//! A point for tests.
+
+use std::collections::BTreeMap;
+
+use crate::point::{Flow, Loss, Path, Point, Position, Process, System, Venue as Place, Workload};
+
+fn lossless() -> Loss {
+    Loss {
+        position: Position::Before,
+        process: Process::None,
+    }
+}
+
+/// A second of CUBIC over 25 Mbit/s and 25 ms.
+pub(crate) fn point() -> Point {
+    Point {
+        experiment: "test".into(),
+        series: "cubic".into(),
+        at: BTreeMap::from([("loss".into(), 0.0)]),
+        repetition: 0,
+        seed: 1,
+        loss_seed: 2,
+        venue: Place::Testbed,
+        paths: vec![Path {
+            rate_mbit: 25.0,
+            rtt_ms: 25.0,
+            queue_bdp: 1.0,
+            mtu_bytes: 1500,
+            loss_down: lossless(),
+            loss_up: lossless(),
+        }],
+        flows: vec![Flow {
+            name: "measured".into(),
+            system: System::Tcp {
+                congestion: "cubic".into(),
+            },
+            workload: Workload::Bulk {
+                warmup_s: 0.2,
+                duration_s: 1.0,
+            },
+            start_s: 0.0,
+            extra_rtt_ms: 0.0,
+        }],
+        time_limit_s: 300.0,
+    }
+}
