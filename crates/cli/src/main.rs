@@ -107,11 +107,15 @@ fn check_kernel() -> Result<(), Failure> {
 
 fn run_async(command: Command) -> Result<(), Failure> {
     check_kernel()?;
+    let privileges = match &command {
+        Command::Demo(args) => demo::prepare(args),
+        _ => Ok(()),
+    };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(async {
         match command {
-            Command::Demo(args) => demo::run(*args).await,
+            Command::Demo(args) => demo::run(*args, privileges).await,
             Command::Server(args) => server::run(*args).await,
             Command::Client(args) => client::run(*args).await,
             Command::Connect(args) => connect::run(*args).await,

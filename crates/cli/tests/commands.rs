@@ -407,7 +407,7 @@ fn the_emulator_counts_what_it_lost() {
 
 #[test]
 fn the_demo_tells_what_happened() {
-    let output = Ctcp::run(&["demo", "--size", "2MB", "--json", "--seed", "3"]);
+    let output = Ctcp::run(&["demo", "--alone", "--size", "2MB", "--json", "--seed", "3"]);
     assert_ok(&output);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["is_whole"], true);
@@ -416,11 +416,40 @@ fn the_demo_tells_what_happened() {
     assert!(report["down"]["packets_lost"].as_u64() > Some(0));
     assert!(report["symbols_recovered"].as_u64() > Some(0));
     assert!(report["goodput_mbit"].as_f64() > Some(1.0));
-    let words = Ctcp::run(&["demo", "--size", "1MB"]);
+    assert_eq!(report["plain_tcp_absent"], "asked for by --alone");
+    let words = Ctcp::run(&["demo", "--size", "1MB", "--alone"]);
     assert_ok(&words);
     let words = text(&words.stdout);
     for part in ["whole", "rate", "lost", "coded", "recovered", "delay"] {
         assert!(words.contains(part), "no {part} in:\n{words}");
+    }
+}
+
+#[test]
+fn the_demo_lets_plain_tcp_race_where_namespaces_are_allowed() {
+    let output = Ctcp::run(&[
+        "demo",
+        "--size",
+        "1MB",
+        "--json",
+        "--loss",
+        "0%",
+        "--to-the-end",
+    ]);
+    assert_ok(&output);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    if let Some(reason) = report["plain_tcp_absent"].as_str() {
+        // The demo says why, and runs as before.
+        assert!(!reason.is_empty());
+        eprintln!("skipped, no plain TCP here: {reason}");
+        return;
+    }
+    let rivals = report["plain_tcp"].as_array().expect("a list");
+    assert!(rivals.iter().any(|rival| rival["congestion"] == "cubic"));
+    for rival in rivals {
+        assert_eq!(rival["outcome"], "finished", "{rival}");
+        assert_eq!(rival["bytes"], 1_000_000, "{rival}");
+        assert!(rival["wire_bytes_per_byte"].as_f64() > Some(1.0), "{rival}");
     }
 }
 

@@ -1,11 +1,13 @@
 //! `ctcp demo`: the whole system on this machine, in one process, over real
-//! sockets and an emulated path.
+//! sockets and an emulated path; beside it, where the machine allows, plain TCP on
+//! paths of the same kind.
 
+mod bars;
 mod content;
 mod report;
+mod rivals;
 mod web;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,6 @@ use ctcp_proxy::forward::{Entry, ForwardConfig, ForwardProxy};
 use ctcp_proxy::reverse::{ReverseConfig, ReverseProxy};
 use ctcp_proxy::shutdown::Shutdown;
 use ctcp_units::{LossRate, Rate, millis};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -32,8 +33,10 @@ use crate::supervisor::{Uplink, uplink};
 use crate::transport::TransportArgs;
 use crate::tunnel::Incoming;
 use crate::values;
+use bars::{Progress, Runners};
 use content::Content;
 use report::Report;
+use rivals::{Rival, Running, Standings};
 
 /// The path of [CC14] Fig. 2, with losses in both directions.
 fn defaults() -> Defaults {
@@ -44,9 +47,6 @@ fn defaults() -> Defaults {
     }
 }
 
-/// How often a line of progress is printed where there is no terminal.
-const PLAIN_PROGRESS: Duration = Duration::from_secs(2);
-
 /// How long the connection may take to come up.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -54,7 +54,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Without options: 20 MB over 25 Mbit/s, round trip 25 ms, 5 % loss in \
-    both directions before the rate limit, a queue of one bandwidth-delay product."
+    both directions before the rate limit, a queue of one bandwidth-delay product. Beside CTCP \
+    plain TCP runs, each flavour on a path of its own with the same losses, rate and delay, \
+    until CTCP is done."
 )]
 pub(crate) struct DemoArgs {
     /// How much to download
@@ -64,6 +66,12 @@ pub(crate) struct DemoArgs {
     /// Names the losses and the bytes; printed with the result
     #[arg(long, value_name = "N", default_value_t = 1, env = "CTCP_SEED")]
     seed: u64,
+    /// Run without plain TCP beside
+    #[arg(long, conflicts_with = "to_the_end", env = "CTCP_ALONE")]
+    alone: bool,
+    /// Let plain TCP run to the end, however long it takes
+    #[arg(long, env = "CTCP_TO_THE_END")]
+    to_the_end: bool,
     /// Print the result as one JSON line
     #[arg(long, env = "CTCP_JSON")]
     json: bool,
@@ -73,8 +81,19 @@ pub(crate) struct DemoArgs {
     link: LinkOptions,
 }
 
-/// Builds it all up, downloads, and tells what happened.
-pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
+/// Gets the privileges that plain TCP needs for its paths, or says why it cannot
+/// run; to be called before any thread is started.
+pub(crate) fn prepare(args: &DemoArgs) -> Result<(), String> {
+    if args.alone {
+        return Err("asked for by --alone".to_owned());
+    }
+    let entered = ctcp_emu::enter_user_namespace();
+    entered.map(drop).map_err(|error| error.to_string())
+}
+
+/// Builds it all up, downloads, and tells what happened. `privileges`: whether
+/// there may be network namespaces, or why not.
+pub(crate) async fn run(args: DemoArgs, privileges: Result<(), String>) -> Result<(), Failure> {
     if args.size == 0 {
         return Err(Failure::usage(
             "--size 0 downloads nothing: give at least one byte",
@@ -82,22 +101,29 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     }
     let path = args.link.path(defaults());
     let setup = Setup::start(&args, &path).await?;
+    let rivals = privileges.and_then(|()| rivals::line_up(&path, args.seed));
     if !args.json {
-        report::introduction(&path, args.size);
+        report::introduction(&path, args.size, &rivals);
     }
     let connected = setup.connect().await?;
-    let started = Instant::now();
-    let (bytes, sha256) = download(&args, &setup).await?;
+    let content = Content::new(args.seed, args.size);
+    let expected = content.clone().sha256();
+    let rivals = rivals.map(|rivals| {
+        let start = |rival: Rival| rival.start(content.clone(), args.size, expected.clone());
+        rivals.into_iter().map(start).collect()
+    });
+    let race = race(&args, &setup, rivals).await?;
     let report = Report {
         seed: args.seed,
-        bytes,
-        span: started.elapsed(),
+        bytes: race.bytes,
+        span: race.span,
         connected,
-        is_whole: bytes == args.size && sha256 == Content::new(args.seed, args.size).sha256(),
-        sha256,
+        is_whole: race.bytes == args.size && race.sha256 == expected,
+        sha256: race.sha256,
         near: setup.near()?.stats(),
         far: setup.far()?.stats(),
         relay: setup.relay.counters().map_err(Failure::failed)?,
+        rivals: race.rivals,
     };
     if args.json {
         print_line(&report.json(&path).to_string());
@@ -107,12 +133,77 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     if report.is_whole {
         Ok(())
     } else {
+        let Report {
+            bytes,
+            sha256,
+            seed,
+            ..
+        } = report;
         Err(Failure::failed(format!(
-            "the download is damaged: {bytes} bytes with SHA-256 {}; this is a bug, please report \
-             it with seed {}",
-            report.sha256, report.seed
+            "the download is damaged: {bytes} bytes with SHA-256 {sha256}; this is a bug, please \
+             report it with seed {seed}"
         )))
     }
+}
+
+/// What came of the race.
+struct Race {
+    bytes: u64,
+    sha256: String,
+    /// From CTCP's request to its last byte.
+    span: Duration,
+    /// How far plain TCP was by then; or why it did not run.
+    rivals: Result<Vec<Standings>, String>,
+}
+
+/// Downloads by CTCP while the rivals run.
+async fn race(
+    args: &DemoArgs,
+    setup: &Setup,
+    rivals: Result<Vec<Running>, String>,
+) -> Result<Race, Failure> {
+    let progress = Progress::default();
+    let mut runners: Runners = vec![("CTCP".to_owned(), progress.clone())];
+    for rival in rivals.iter().flatten() {
+        runners.push((rival.name().to_owned(), rival.progress.clone()));
+    }
+    let watched = async {
+        match args.json {
+            true => std::future::pending().await,
+            false => bars::show(&runners, args.size).await,
+        }
+    };
+    let run = async {
+        let started = Instant::now();
+        let tcp = web::connect_by_socks(setup.socks, setup.web).await?;
+        let (bytes, sha256) = web::download(tcp, setup.web, &progress).await?;
+        let span = started.elapsed();
+        let rivals = match rivals {
+            Ok(rivals) => Ok(standings(rivals, args.to_the_end).await),
+            Err(reason) => Err(reason),
+        };
+        Ok::<_, std::io::Error>(Race {
+            bytes,
+            sha256,
+            span,
+            rivals,
+        })
+    };
+    tokio::select! {
+        race = run => race.map_err(|error| Failure::failed(format!("the download failed: {error}"))),
+        never = watched => match never {},
+    }
+}
+
+async fn standings(rivals: Vec<Running>, is_to_the_end: bool) -> Vec<Standings> {
+    let mut standings = Vec::new();
+    for rival in rivals {
+        standings.push(match is_to_the_end {
+            true => rival.finish().await,
+            false => rival.cut().await,
+        });
+    }
+    standings
 }
 
 /// Everything that runs for the demo; it ends with the process.
@@ -253,41 +344,4 @@ impl Authorize for Only {
             Decision::Refuse(Refusal::NotAllowed)
         }
     }
-}
-
-async fn download(args: &DemoArgs, setup: &Setup) -> Result<(u64, String), Failure> {
-    let bar = (!args.json && std::io::stderr().is_terminal()).then(|| progress_bar(args.size));
-    let started = Instant::now();
-    let mut told = started;
-    let progress = |bytes: u64| match &bar {
-        Some(bar) => bar.set_position(bytes),
-        None if args.json || told.elapsed() < PLAIN_PROGRESS => {}
-        None => {
-            told = Instant::now();
-            let rate = Rate::from_bytes_in(bytes, started.elapsed());
-            let percent = bytes * 100 / args.size;
-            eprintln!("{percent:>3} %  {rate}");
-        }
-    };
-    let result = web::download(setup.socks, setup.web, progress).await;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
-    result.map_err(|error| Failure::failed(format!("the download failed: {error}")))
-}
-
-fn progress_bar(bytes: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "  {bar:44.green/dim} {percent:>3} %  {mbit} Mbit/s  {eta} left",
-    )
-    .expect("the template is well formed")
-    .with_key(
-        "mbit",
-        |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-            let rate = Rate::from_bytes_in(state.pos(), state.elapsed());
-            let _ = write!(out, "{:.1}", rate.as_mbit());
-        },
-    )
-    .progress_chars("━━─");
-    ProgressBar::new(bytes).with_style(style)
 }

@@ -7,6 +7,7 @@ use ctcp_emu::{LinkCounters, RelayCounters};
 use ctcp_units::Rate;
 use serde_json::{Value, json};
 
+use super::rivals::{Outcome, Rival, Standings};
 use crate::link_options::{Direction, PathSpec};
 use crate::output::print_line;
 
@@ -29,10 +30,12 @@ pub(crate) struct Report {
     /// The server's end, which sent it.
     pub(crate) far: ConnectionStats,
     pub(crate) relay: RelayCounters,
+    /// How far plain TCP came; or why it did not run.
+    pub(crate) rivals: Result<Vec<Standings>, String>,
 }
 
 /// Says what is about to happen.
-pub(crate) fn introduction(path: &PathSpec, size: u64) {
+pub(crate) fn introduction(path: &PathSpec, size: u64, rivals: &Result<Vec<Rival>, String>) {
     print_line("");
     print_line("  CTCP demo. Everything runs on this machine; nothing leaves it.");
     print_line("");
@@ -44,6 +47,16 @@ pub(crate) fn introduction(path: &PathSpec, size: u64) {
     print_line("    web server  ◀── TCP ───── reverse proxy");
     print_line("");
     print_line(&format!("  Downloading {:.1} MB …", size as f64 / 1e6));
+    match rivals {
+        Ok(rivals) => {
+            let names: Vec<_> = rivals.iter().map(|rival| rival.name.as_str()).collect();
+            print_line(&format!(
+                "  beside it, plain TCP on paths of the same kind: {}",
+                names.join(", ")
+            ));
+        }
+        Err(reason) => print_line(&format!("  without plain TCP beside it: {reason}")),
+    }
     print_line("");
 }
 
@@ -121,6 +134,9 @@ impl Report {
             ));
             more("beside packet headers and encryption");
         }
+        for rival in self.rivals.iter().flatten() {
+            row(&rival.name, rival.in_words(self));
+        }
         row("lost", lost(&self.relay.down, "towards the client"));
         more(&lost(&self.relay.up, "towards the server"));
         let coded = self.far.sent.coded;
@@ -188,8 +204,51 @@ impl Report {
             "coded_sent": self.far.sent.coded,
             "symbols_recovered": self.near.symbols_recovered,
             "wire_bytes_per_byte": self.wire_share(),
+            "plain_tcp": self.rivals.as_ref().ok().map(|rivals| {
+                rivals.iter().map(Standings::json).collect::<Vec<_>>()
+            }),
+            "plain_tcp_absent": self.rivals.as_ref().err(),
             "congestion": self.far.paths.first().map(|path| path.congestion),
             "seed": self.seed,
+        })
+    }
+}
+
+impl Standings {
+    fn goodput(&self) -> Rate {
+        Rate::from_bytes_in(self.bytes, self.span)
+    }
+
+    fn wire_share(&self) -> f64 {
+        self.wire_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    /// The rival's result beside CTCP's.
+    fn in_words(&self, ctcp: &Report) -> String {
+        let seconds = self.span.as_secs_f64();
+        let (goodput, part) = (self.goodput(), percent(self.bytes, ctcp.bytes));
+        let wire = format!("{:.2} bytes on the wire per byte", self.wire_share());
+        match &self.outcome {
+            Outcome::Failed(reason) => format!("broke off after {part:.0} %: {reason}"),
+            Outcome::Finished => format!("{goodput} over {seconds:.1} s, {wire}"),
+            Outcome::Cut => format!("{goodput}, {part:.0} % there when CTCP was done, {wire}"),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let (outcome, reason) = match &self.outcome {
+            Outcome::Finished => ("finished", None),
+            Outcome::Cut => ("cut", None),
+            Outcome::Failed(reason) => ("failed", Some(reason)),
+        };
+        json!({
+            "congestion": self.name.to_lowercase(),
+            "bytes": self.bytes,
+            "seconds": self.span.as_secs_f64(),
+            "goodput_mbit": self.goodput().as_mbit(),
+            "wire_bytes_per_byte": self.wire_share(),
+            "outcome": outcome,
+            "reason": reason,
         })
     }
 }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::bars::Progress;
 use super::content::{CHUNK_BYTES, Content, hex};
 
 /// Most bytes of a request's or an answer's head.
@@ -43,15 +44,23 @@ async fn answer(tcp: TcpStream, mut content: Content, len: u64) -> io::Result<()
     }
 }
 
-/// Downloads from `target` through the SOCKS5 proxy; tells `progress` the bytes
-/// there are so far. Returns their hash.
-pub(crate) async fn download(
+/// Connects to `target` through the SOCKS5 proxy.
+pub(crate) async fn connect_by_socks(
     proxy: SocketAddr,
     target: SocketAddr,
-    mut progress: impl FnMut(u64),
-) -> io::Result<(u64, String)> {
+) -> io::Result<TcpStream> {
     let mut tcp = TcpStream::connect(proxy).await?;
     socks_connect(&mut tcp, target).await?;
+    Ok(tcp)
+}
+
+/// Downloads from `target`, to which `tcp` leads; tells `progress` the bytes
+/// there are so far. Returns their number and hash.
+pub(crate) async fn download(
+    mut tcp: TcpStream,
+    target: SocketAddr,
+    progress: &Progress,
+) -> io::Result<(u64, String)> {
     let request = format!("GET /demo HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n");
     tcp.write_all(request.as_bytes()).await?;
     let mut tcp = BufReader::new(tcp);
@@ -70,7 +79,7 @@ pub(crate) async fn download(
         };
         hasher.update(&chunk[..count]);
         received += count as u64;
-        progress(received);
+        progress.set(received);
     }
     Ok((received, hex(&hasher.finalize())))
 }
