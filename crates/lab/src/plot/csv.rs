@@ -1,6 +1,6 @@
 //! Comma-separated values: printed ones read, measured ones written.
 
-use super::Printed;
+use super::{ChartData, Figure, Printed};
 
 /// Files of printed values, embedded.
 const FILES: [(&str, &str); 5] = [
@@ -87,6 +87,41 @@ pub fn printed_points(printed: &Printed) -> Vec<(f64, f64)> {
         }
     }
     points
+}
+
+/// A figure's numbers: one line for each mark, measured, printed or theory.
+pub fn figure_csv(figure: &Figure, data: &ChartData) -> String {
+    let mut out = format!(
+        "# {}\npanel,kind,curve,{},{},half_width_95,bound,runs\n",
+        quiet(&figure.title),
+        figure.x.axis,
+        quiet(&figure.y.label),
+    );
+    for panel in &data.panels {
+        for curve in &panel.curves {
+            for dot in &curve.dots {
+                let half = dot
+                    .half_width
+                    .map_or(String::new(), |half| half.to_string());
+                out.push_str(&format!(
+                    "{},{},{},{},{},{half},{},{}\n",
+                    quiet(&panel.title),
+                    curve.kind.name(),
+                    quiet(&curve.label),
+                    dot.x,
+                    dot.y,
+                    dot.bound.sign().trim(),
+                    dot.runs,
+                ));
+            }
+        }
+    }
+    out
+}
+
+/// Without what would break the columns.
+fn quiet(text: &str) -> String {
+    text.replace([',', '\n', '"'], " ")
 }
 
 #[cfg(test)]

@@ -1,13 +1,20 @@
 //! Figures as the papers draw them: measurements with error bars, the printed
 //! values as marks of their own, theory as thin lines. SVG, and the same as CSV.
 
+mod chart;
 mod csv;
+mod data;
+mod scale;
+mod svg;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-pub use csv::{Csv, printed_points};
+pub use chart::{Chart, draw};
+pub use csv::{Csv, figure_csv, printed_points};
+pub use data::{ChartData, Curve, Dot, Hue, Kind, Panel, collect};
+pub use svg::{STYLE, stand_alone};
 
 use crate::claim::{Formula, Metric, Restrictions};
 

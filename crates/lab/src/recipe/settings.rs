@@ -287,6 +287,13 @@ pub struct SystemSpec {
     pub congestion: String,
 }
 
+impl SystemSpec {
+    /// Whether it is ours.
+    pub fn is_ctcp(&self) -> bool {
+        self.family == Family::Ctcp
+    }
+}
+
 /// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {

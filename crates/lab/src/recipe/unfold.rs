@@ -34,6 +34,29 @@ impl Recipe {
         Ok(points)
     }
 
+    /// The first path and the object's size at a place, which may lie between the
+    /// sweep's; none if that is impossible there.
+    pub(crate) fn path_at(&self, at: &BTreeMap<String, f64>) -> Option<(Path, Option<f64>)> {
+        let mut overrides = Settings::default();
+        for (axis, &value) in at {
+            let sweep = self.sweep_by_axis(axis)?;
+            if let Some(case) = sweep.case(value) {
+                overrides.take(&case.set);
+            }
+            for setting in sweep.settings() {
+                let is_whole = setting == Setting::Bytes;
+                let value = if is_whole { value.round() } else { value };
+                overrides.give(setting, value, &self.paths[0]).ok()?;
+            }
+        }
+        let bytes = match (&self.workload, overrides.bytes) {
+            (WorkloadSpec::Fetch { .. }, Some(bytes)) => Some(bytes.get()),
+            (WorkloadSpec::Fetch { bytes, .. }, None) => Some(bytes.get()),
+            _ => None,
+        };
+        Some((self.paths[0].unfold(&overrides), bytes))
+    }
+
     fn repetitions_of(&self, series: &Series, scale: Scale) -> u32 {
         let counts = series.repetitions.as_ref().unwrap_or(&self.repetitions);
         counts.at(scale).get() as u32
@@ -307,7 +330,6 @@ impl Seed {
     }
 }
 
-/// Whether a process loses anything; the report says so.
 impl Process {
     /// The mean share lost where that does not depend on time.
     pub fn mean_share(&self) -> Option<f64> {
