@@ -15,6 +15,11 @@ pub(crate) fn now() -> Instant {
     read(ClockId::Monotonic)
 }
 
+/// Time that the calling thread has spent on a processor.
+pub(crate) fn thread_time() -> Duration {
+    read(ClockId::ThreadCPUTime) - Instant::EPOCH
+}
+
 /// The moment as the timers want it.
 pub(crate) fn to_timespec(at: Instant) -> Timespec {
     let nanos = at.as_nanos();

@@ -31,8 +31,10 @@
 //! Linux only: it sleeps on epoll and a timer of nanosecond resolution.
 
 pub mod attachment;
+pub mod check;
 pub mod namespace;
 pub mod network;
+pub mod preflight;
 pub mod relay;
 pub mod router;
 
@@ -50,4 +52,4 @@ pub use namespace::{Namespace, NamespaceError, Process, enter_user_namespace};
 pub use network::{Network, NetworkConfig, NetworkError, PathConfig, TcpTuning};
 pub use relay::{Relay, RelayConfig, RelayCounters, RelayError, RelayHandle};
 pub use router::{Router, RouterConfig, RouterCounters, RouterError, RouterHandle};
-pub use timing::TimingError;
+pub use timing::{LATE, TimingError};

@@ -151,6 +151,7 @@ pub struct TcpTuning {
 /// removes everything.
 #[derive(Debug)]
 pub struct Network {
+    config: NetworkConfig,
     namespaces: BTreeMap<String, Namespace>,
     paths: Vec<Path>,
     attachment: AttachmentKind,
@@ -170,7 +171,7 @@ impl Network {
             paths,
             seed,
             attachment,
-        } = config;
+        } = config.clone();
         let count = paths.len();
         if count == 0 || count > PATHS_MAX {
             return Err(NetworkError::PathCount { count });
@@ -227,12 +228,18 @@ impl Network {
             seed,
         })?;
         Ok(Self {
+            config,
             namespaces,
             paths: put_up,
             attachment: kind,
             router,
             _wires: wires,
         })
+    }
+
+    /// What it was put up with.
+    pub fn config(&self) -> &NetworkConfig {
+        &self.config
     }
 
     /// The namespace of this name, if a path names it.

@@ -3,7 +3,7 @@
 
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
 };
 
 /// Nice value asked for, of -20 (first) to 19 (last).
@@ -22,6 +22,13 @@ pub(crate) fn ask_to_be_nimble() {
 /// time, or else for the next best. The kernel keeps a share of each processor
 /// for the others, so a router that is offered too much cannot lock the machine.
 pub(crate) fn ask_to_be_first() {
+    if matches!(
+        thread_schedule_policy(),
+        Ok(ThreadSchedulePolicy::Realtime(_))
+    ) {
+        // Whoever started us (`chrt`) has chosen.
+        return;
+    }
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).is_err() {
         ask_to_be_nimble();

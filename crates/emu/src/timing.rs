@@ -19,13 +19,20 @@ pub struct TimingError {
     pub p99: Duration,
     /// The latest.
     pub max: Duration,
+    /// Packets later than [`LATE`].
+    pub late: u64,
 }
+
+/// A packet later than this is counted as late: a tenth of the shortest delays
+/// that people emulate.
+pub const LATE: Duration = Duration::from_millis(1);
 
 /// Durations, counted by logarithmic classes.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: Box<[u64]>,
     count: u64,
+    late: u64,
     max_nanos: u64,
 }
 
@@ -34,6 +41,7 @@ impl Histogram {
         Self {
             counts: vec![0; CLASSES_PER_OCTAVE * OCTAVES].into(),
             count: 0,
+            late: 0,
             max_nanos: 0,
         }
     }
@@ -42,6 +50,7 @@ impl Histogram {
         let nanos = actual.as_nanos().saturating_sub(planned.as_nanos());
         self.counts[class(nanos)] += 1;
         self.count += 1;
+        self.late += u64::from(u128::from(nanos) > LATE.as_nanos());
         self.max_nanos = self.max_nanos.max(nanos);
     }
 
@@ -51,6 +60,7 @@ impl Histogram {
             p50: self.quantile(50),
             p99: self.quantile(99),
             max: Duration::from_nanos(self.max_nanos),
+            late: self.late,
         }
     }
 
@@ -105,6 +115,7 @@ mod tests {
         let mut histogram = Histogram::new();
         assert_eq!(histogram.summary(), TimingError::default());
         for micros in 1..=1000 {
+            assert_eq!(histogram.summary().late, 0);
             histogram.record(Instant::EPOCH, Instant::from_nanos(micros * 1000));
         }
         let summary = histogram.summary();
@@ -113,6 +124,11 @@ mod tests {
         let near = |found: Duration, micros: f64| (found.as_secs_f64() * 1e6 / micros - 1.0).abs();
         assert!(near(summary.p50, 500.0) < 0.04, "{summary:?}");
         assert!(near(summary.p99, 990.0) < 0.04, "{summary:?}");
+        histogram.record(
+            Instant::EPOCH,
+            Instant::EPOCH + LATE + Duration::from_nanos(1),
+        );
+        assert_eq!(histogram.summary().late, 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ctcp_emu::check::{self, CheckLine, Verdict};
 use ctcp_emu::network::Path;
 use ctcp_emu::{
     AttachmentKind, LinkConfig, Namespace, Network, NetworkConfig, PathConfig, TcpTuning,
@@ -52,6 +53,14 @@ const TESTS: &[(&str, Test)] = &[
     (
         "a_full_queue_marks_what_may_be_marked",
         a_full_queue_marks_what_may_be_marked,
+    ),
+    (
+        "the_check_finds_what_was_configured",
+        the_check_finds_what_was_configured,
+    ),
+    (
+        "the_check_finds_what_is_wrong",
+        the_check_finds_what_is_wrong,
     ),
     ("tcp_starts_as_the_route_says", tcp_starts_as_the_route_says),
 ];
@@ -418,6 +427,50 @@ fn tcp_starts_as_the_route_says(kind: AttachmentKind) {
         error.to_string().contains("modprobe tcp_carrierpigeon"),
         "{error}"
     );
+}
+
+/// Lines of a check that failed; other work on the machine can spoil one.
+fn failures(network: &Network) -> Vec<CheckLine> {
+    let lines = check::run(network).expect("it can be made");
+    let failed = lines
+        .into_iter()
+        .filter(|line| line.verdict == Verdict::Fail);
+    // How punctual the router is depends on the machine.
+    failed
+        .filter(|line| line.quantity != "timing_p99_us")
+        .collect()
+}
+
+fn the_check_finds_what_was_configured(kind: AttachmentKind) {
+    let up = LinkConfig::new(Rate::mbit(8), millis(10))
+        .queue_bdp(1.0, millis(25))
+        .loss(LossModel::Bernoulli(LossRate::clamped(0.05)));
+    let down = LinkConfig::new(Rate::mbit(20), millis(15))
+        .queue(QueueSize::Packets(50))
+        .loss_after(LossModel::Bernoulli(LossRate::clamped(0.1)));
+    let network = start(kind, NetworkConfig::single(up, down));
+    let is_right = (0..3).any(|_| {
+        let failed = failures(&network);
+        println!("{failed:#?}");
+        failed.is_empty()
+    });
+    assert!(is_right, "none of three attempts");
+}
+
+fn the_check_finds_what_is_wrong(kind: AttachmentKind) {
+    let link = || LinkConfig::new(Rate::mbit(8), millis(5)).queue(QueueSize::Packets(50));
+    let network = start(kind, NetworkConfig::single(link(), link()));
+    let other = LinkConfig::new(Rate::mbit(7), millis(9))
+        .queue(QueueSize::Packets(50))
+        .loss(LossModel::Bernoulli(LossRate::clamped(0.1)));
+    network.router().reconfigure(0, other).expect("possible");
+    let failed = failures(&network);
+    for quantity in ["delay_ms", "loss_share", "rate_mbit"] {
+        let found = failed
+            .iter()
+            .any(|line| line.quantity == quantity && line.direction == "up");
+        assert!(found, "{quantity}: {failed:#?}");
+    }
 }
 
 fn a_program_ends_with_its_namespace() {

@@ -133,6 +133,11 @@ pub struct RouterCounters {
     pub paths: Vec<PathCounters>,
     /// How late packets left, compared with the plan of their links.
     pub timing: TimingError,
+    /// For how long the router has been running.
+    pub age: Duration,
+    /// Time that its thread has spent on a processor; `busy / age` near 1 means
+    /// that it cannot follow.
+    pub busy: Duration,
 }
 
 /// What the queues hold at one moment.

@@ -400,6 +400,8 @@ impl Running {
             links: self.link_counters(),
             paths: self.paths.iter().map(|path| path.counters).collect(),
             timing: self.timing.summary(),
+            age: clock::now() - self.started,
+            busy: clock::thread_time(),
         }
     }
 
