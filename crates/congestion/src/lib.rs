@@ -36,8 +36,9 @@ pub use backlog::backlog;
 pub use backoff::{Backoff, Bandwidth, Fixed, HTcpBackoff, RttRatio, VenoBackoff};
 pub use controller::{Controller, ControllerState};
 pub use controllers::{
-    Mp12, TcpCd, WindowBlock, WindowLoss, cc14, cc14_compound, cc14_cubic, compound, cubic, htcp,
-    hybla, mp12, reno, sat, scaled_window, tcp_cd, vegas, veno, westwood, window_block,
+    Bbr, Mp12, TcpCd, WindowBlock, WindowLoss, bbr, cc14, cc14_compound, cc14_cubic, compound,
+    cubic, htcp, hybla, mp12, reno, sat, scaled_window, tcp_cd, vegas, veno, westwood,
+    window_block,
 };
 pub use event::{
     AckEvent, DeliverySample, EcnEvent, LossEstimate, LossEvent, PathChangeEvent, RttSummary,

@@ -190,13 +190,10 @@ impl Params {
     }
 }
 
-/// `value` within `[low, high]`; the papers' value for NaN.
+/// `value` within `[low, high]`; for NaN the papers' value, within it too.
 fn held(value: f64, papers: f64, low: f64, high: f64) -> f64 {
-    if value.is_nan() {
-        papers
-    } else {
-        value.clamp(low, high)
-    }
+    let value = if value.is_nan() { papers } else { value };
+    value.clamp(low, high)
 }
 
 impl Default for Params {
@@ -210,13 +207,15 @@ impl Default for Params {
     /// 25 Mbit/s, 25 ms, share of the payload rate at 5 / 10 / 20 % loss: 0.94,
     /// 0.89, 0.80 by the last sample, 0.97, 0.95, 0.92 by the last round.
     ///
-    /// And `hybla` keeps the threshold of the paper's measurements, so that its
-    /// first ACK does not flood a real path.
+    /// And `hybla` keeps the threshold of the paper's measurements, and `mp12` the
+    /// end of slow start of the authors' program: as printed, the first ACK of the
+    /// one and the slow start of the other flood a path.
     fn default() -> Self {
         Self {
             min_tokens: 2.0,
             jitter_guard: JitterGuard::LastRound,
             hybla: HyblaParams::product(),
+            mp12: Mp12Params::product(),
             ..Self::papers()
         }
     }

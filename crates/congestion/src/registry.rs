@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::controller::Controller;
 use crate::controllers::{
-    cc14, cc14_compound, cc14_cubic, compound, cubic, htcp, hybla, mp12, reno, sat, tcp_cd, vegas,
-    veno, westwood,
+    bbr, cc14, cc14_compound, cc14_cubic, compound, cubic, htcp, hybla, mp12, reno, sat, tcp_cd,
+    vegas, veno, westwood,
 };
 use crate::params::Params;
 
@@ -72,6 +72,12 @@ const CONTROLLERS: &[ControllerInfo] = &[
         alias: None,
         summary: "CUBIC, what most senders do: cubic increase, backs off to 0.7",
         make: |params| Box::new(cubic(params)),
+    },
+    ControllerInfo {
+        name: "bbr",
+        alias: None,
+        summary: "BBR v1: models rate and round trip, ignores loss; crowds others out",
+        make: |params| Box::new(bbr(params)),
     },
     ControllerInfo {
         name: "htcp",
@@ -199,11 +205,11 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_those_there_are() {
-        let refusal = controller_by_name("bbr9", &Params::default()).unwrap_err();
+        let refusal = controller_by_name("warp", &Params::default()).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "there is no congestion controller `bbr9`: choose auto, cc14, sat, mp12, cc14-cubic, \
-             cc14-compound, tcp-cd, reno, cubic, htcp, hybla, westwood, veno, vegas, compound"
+            "there is no congestion controller `warp`: choose auto, cc14, sat, mp12, cc14-cubic, \
+             cc14-compound, tcp-cd, reno, cubic, bbr, htcp, hybla, westwood, veno, vegas, compound"
         );
     }
 

@@ -1,5 +1,6 @@
 //! The controllers by name, one file each.
 
+mod bbr;
 mod cc14;
 mod cc14_compound;
 mod cc14_cubic;
@@ -15,6 +16,7 @@ mod vegas;
 mod veno;
 mod westwood;
 
+pub use bbr::{Bbr, bbr};
 pub use cc14::cc14;
 pub use cc14_compound::cc14_compound;
 pub use cc14_cubic::cc14_cubic;

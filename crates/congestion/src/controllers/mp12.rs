@@ -20,16 +20,24 @@
 //! Helps on lossy paths with the queue to itself; beside a loss-based flow it
 //! starves, as Vegas does.
 //!
-//! Departures: an ACK of n packets applies each rule n times, with the estimates
+//! Departures: with the product's parameters slow start also ends when a packet
+//! stands in the queue ([`ss_exit_backlog`](crate::Mp12Params::ss_exit_backlog)), as in the authors' own
+//! program; an ACK of n packets applies each rule n times, with the estimates
 //! that stand after all of them; windows that are not used do not grow; a CE mark
 //! (the paper knows none) is answered as `cc14` does, at most once a round trip.
 
 use ctcp_units::{Duration, PacketNumber};
 
+use crate::backlog::backlog;
 use crate::backoff::{Backoff, RttRatio};
 use crate::controller::{Controller, ControllerState};
 use crate::event::{AckEvent, EcnEvent, LossEstimate, LossEvent, PathChangeEvent, SilenceEvent};
 use crate::params::{JitterGuard, Mp12BaseRtt, Params};
+use crate::round::Round;
+
+/// Samples of a round before its smallest is believed: packets that left in one
+/// burst queue behind each other ([RFC9406] §4.3 has the same number).
+const ROUND_SAMPLES_MIN: u32 = 8;
 
 /// The controller `mp12`.
 #[derive(Debug, Clone)]
@@ -43,6 +51,10 @@ pub struct Mp12 {
     /// Packets before this one earn no growth.
     stale_before: PacketNumber,
     is_silent: bool,
+    round: Round,
+    /// Smallest sample of this round.
+    round_min: Option<Duration>,
+    round_samples: u32,
     last_backoff: Option<f64>,
     backoff_count: u64,
 }
@@ -58,6 +70,9 @@ pub fn mp12(params: &Params) -> Mp12 {
         recover: PacketNumber(0),
         stale_before: PacketNumber(0),
         is_silent: false,
+        round: Round::START,
+        round_min: None,
+        round_samples: 0,
         last_backoff: None,
         backoff_count: 0,
     }
@@ -77,7 +92,29 @@ impl Mp12 {
         1.0 - reference.as_secs_f64() / rtt.as_secs_f64()
     }
 
+    /// Ends slow start if this round's smallest sample shows a queue.
+    fn watch_queue(&mut self, event: &AckEvent) {
+        if self.round.begins_with(event) {
+            (self.round_min, self.round_samples) = (None, 0);
+        }
+        if let Some(sample) = event.rtt_sample {
+            let smallest = self.round_min.map_or(sample, |least| least.min(sample));
+            self.round_min = Some(smallest);
+            self.round_samples += 1;
+            if let Some(limit) = self.params.mp12.ss_exit_backlog
+                && self.round_samples >= ROUND_SAMPLES_MIN
+                && backlog(self.tokens, event.rtt.rtt_min, smallest) > limit
+            {
+                self.in_slow_start = false;
+                self.ss_threshold = self.tokens;
+            }
+        }
+    }
+
     fn grow(&mut self, event: &AckEvent) {
+        if self.in_slow_start {
+            self.watch_queue(event);
+        }
         let mut packets = event.acked_packets;
         if self.in_slow_start {
             let below = (self.ss_threshold - self.tokens).max(0.0).floor() as u64;

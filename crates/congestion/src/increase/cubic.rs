@@ -23,7 +23,7 @@ const TARGET_MAX: f64 = 1.5;
 /// ```
 ///
 /// Growth does not depend on the RTT where the curve rules. For fast paths with
-/// rare loss; at random loss p it holds about 1.17·(RTT/p)^¾ packets ([RFC9438]
+/// rare loss; at random loss p it holds about 1.054·(RTT/p)^¾ packets ([RFC9438]
 /// §5.1), Reno's √(1.5/p) where that is more.
 ///
 /// - `alpha`: slope of W_est, 3(1 − β)/(1 + β) for CUBIC.

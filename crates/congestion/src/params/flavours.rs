@@ -147,6 +147,9 @@ pub struct Mp12Params {
     pub beta_v: f64,
     /// What a sample is compared with.
     pub base_rtt: Mp12BaseRtt,
+    /// Slow start ends when more than so many packets stand in the queue by the
+    /// smallest sample of a round, 0 to 1000; `None`: by `ss_threshold` alone, as printed.
+    pub ss_exit_backlog: Option<f64>,
 }
 
 impl Mp12Params {
@@ -156,6 +159,16 @@ impl Mp12Params {
             alpha_v: 0.05,
             beta_v: 0.15,
             base_rtt: Mp12BaseRtt::RttMin,
+            ss_exit_backlog: None,
+        }
+    }
+
+    /// With the end of slow start that the authors' own program has: else
+    /// nothing but an initial threshold keeps the window from flooding a path.
+    pub(super) const fn product() -> Self {
+        Self {
+            ss_exit_backlog: Some(1.0),
+            ..Self::papers()
         }
     }
 
@@ -166,6 +179,9 @@ impl Mp12Params {
             alpha_v,
             beta_v: held(self.beta_v, papers.beta_v, alpha_v, 1.0).max(alpha_v),
             base_rtt: self.base_rtt,
+            ss_exit_backlog: self
+                .ss_exit_backlog
+                .map(|packets| held(packets, 1.0, 0.0, 1000.0)),
         }
     }
 }
