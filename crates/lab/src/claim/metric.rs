@@ -22,6 +22,8 @@ pub enum Metric {
     PlayoutS,
     /// Playing time over the film's length.
     PlayoutRatio,
+    /// Seconds that playing takes beyond the film's length.
+    PlayoutExcessS,
     /// Times that playback stood still, per minute of film.
     StallsPerMinute,
     /// IP bytes sent in the data direction, before loss, per byte delivered.
@@ -39,7 +41,7 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::GoodputMbit => "Mbit/s",
-            Self::CompletionS | Self::PlayoutS => "s",
+            Self::CompletionS | Self::PlayoutS | Self::PlayoutExcessS => "s",
             Self::QueueingMs => "ms",
             _ => "",
         }
@@ -54,6 +56,7 @@ impl Metric {
             Self::CompletedShare => "objects completed",
             Self::PlayoutS => "playing time",
             Self::PlayoutRatio => "playing time over the film's",
+            Self::PlayoutExcessS => "playing time beyond the film's",
             Self::StallsPerMinute => "stalls per minute of film",
             Self::WirePerUseful => "wire bytes per useful byte",
             Self::UselessShare => "useless packets",
@@ -114,6 +117,10 @@ impl Metric {
             Self::PlayoutRatio => {
                 let film_s = film_s(workload)?;
                 playout(flow, record).map(|(played, bound)| (played / film_s, bound))
+            }
+            Self::PlayoutExcessS => {
+                let film_s = film_s(workload)?;
+                playout(flow, record).map(|(played, bound)| (played - film_s, bound))
             }
             Self::StallsPerMinute => {
                 let per_minute = f64::from(flow.stalls) * 60.0 / film_s(workload)?;

@@ -83,7 +83,7 @@ pub fn printed_points(printed: &Printed) -> Vec<(f64, f64)> {
             x,
             csv.number(row, &columns.y),
         ) {
-            points.push((x, y));
+            points.push((x, y * columns.times));
         }
     }
     points
@@ -143,6 +143,7 @@ mod tests {
                 y: "tcp_underruns".to_owned(),
                 only: Default::default(),
                 x_is_row: false,
+                times: 1.0,
             }),
         };
         assert_eq!(printed_points(&printed), [(0.5, 1.0), (0.2, 100.0)]);

@@ -164,6 +164,9 @@ pub struct CsvColumns {
     /// Numbers the rows from 1 instead of reading `x`.
     #[serde(default)]
     pub x_is_row: bool,
+    /// Times this, for another unit.
+    #[serde(default = "one")]
+    pub times: f64,
 }
 
 /// A table of a recipe: a row for each series.

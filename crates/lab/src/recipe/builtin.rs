@@ -5,8 +5,25 @@ use std::sync::OnceLock;
 use super::Recipe;
 
 /// Files of `recipes/`, in the order in which they are listed.
-pub(super) const FILES: &[(&str, &str)] =
-    &[("cc14-fig2a", include_str!("../../recipes/cc14-fig2a.toml"))];
+const FILES: &[(&str, &str)] = &[
+    ("readme", include_str!("../../recipes/readme.toml")),
+    ("cc14-fig2a", include_str!("../../recipes/cc14-fig2a.toml")),
+    ("cc14-fig2b", include_str!("../../recipes/cc14-fig2b.toml")),
+    ("cc14-fig3", include_str!("../../recipes/cc14-fig3.toml")),
+    ("cc14-fig4a", include_str!("../../recipes/cc14-fig4a.toml")),
+    ("cc14-fig4b", include_str!("../../recipes/cc14-fig4b.toml")),
+    ("cc14-fig5", include_str!("../../recipes/cc14-fig5.toml")),
+    ("cc14-fig6", include_str!("../../recipes/cc14-fig6.toml")),
+    ("cc14-fig7", include_str!("../../recipes/cc14-fig7.toml")),
+    ("cc14-fig8", include_str!("../../recipes/cc14-fig8.toml")),
+    ("cc14-fig9", include_str!("../../recipes/cc14-fig9.toml")),
+    ("cc14-model", include_str!("../../recipes/cc14-model.toml")),
+    (
+        "mp12-table4",
+        include_str!("../../recipes/mp12-table4.toml"),
+    ),
+    ("mp12-proxy", include_str!("../../recipes/mp12-proxy.toml")),
+];
 
 /// All embedded recipes, in the papers' order.
 ///
