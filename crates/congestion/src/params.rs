@@ -61,9 +61,12 @@ impl AckCounting {
 /// which every controller applies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
-    /// α: packets by which the window grows a round trip; above 0, at most 1000.
+    /// α: packets by which the window of `cc14`, `reno`, `westwood` and `tcp-cd`
+    /// grows a round trip, and the least that `cc14-cubic` grows; above 0, at most
+    /// 1000.
     pub alpha: f64,
-    /// Factor by which `reno` backs off; 0.1 to 1.
+    /// Factor by which `reno`, `hybla` and `compound` back off, and `tcp-cd` at a
+    /// mark; 0.1 to 1.
     pub beta: f64,
     /// Tokens at the start and, unless `silence_tokens` says otherwise, after
     /// persistent silence; 1 to `max_tokens`.

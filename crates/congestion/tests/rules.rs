@@ -92,6 +92,7 @@ fn time_in_which_the_window_was_not_used_does_not_count() {
     for ms in (2500..=60_000).step_by(500) {
         rule.on_pause(&AckEvent {
             now: at(ms),
+            app_limited: true,
             ..ack(0)
         });
     }
@@ -99,6 +100,13 @@ fn time_in_which_the_window_was_not_used_does_not_count() {
     // Nor does a gap without any ACK.
     assert!((alpha(&mut rule, 120_000) - 11.25).abs() < 1e-9);
     assert!((alpha(&mut rule, 121_000) - 22.0).abs() < 1e-9, "a second");
+    // The repair of losses is part of the time since they happened.
+    rule.on_pause(&AckEvent {
+        now: at(122_000),
+        in_recovery: true,
+        ..ack(0)
+    });
+    assert!((alpha(&mut rule, 122_000) - 33.25).abs() < 1e-9);
 }
 
 #[test]

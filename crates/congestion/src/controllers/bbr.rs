@@ -119,22 +119,26 @@ pub fn bbr(params: &Params) -> Bbr {
 struct BandwidthFilter {
     rounds: [f64; BANDWIDTH_ROUNDS],
     current: usize,
+    /// Of all rounds; asked for several times an ACK.
+    largest: f64,
 }
 
 impl BandwidthFilter {
     fn begin_round(&mut self) {
         self.current = (self.current + 1) % BANDWIDTH_ROUNDS;
         self.rounds[self.current] = 0.0;
+        self.largest = self.rounds.iter().copied().fold(0.0, f64::max);
     }
 
     fn put(&mut self, rate: f64) {
         let place = &mut self.rounds[self.current];
         *place = place.max(rate);
+        self.largest = self.largest.max(rate);
     }
 
     /// Packets per second; 0 before the first sample.
-    fn largest(&self) -> f64 {
-        self.rounds.iter().copied().fold(0.0, f64::max)
+    const fn largest(&self) -> f64 {
+        self.largest
     }
 }
 

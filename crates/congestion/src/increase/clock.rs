@@ -41,8 +41,17 @@ impl Clock {
         (ack.now - start).as_secs_f64()
     }
 
-    /// The time since the last ACK does not count.
-    pub(super) fn pause(&mut self, now: Instant) {
+    /// Takes in an ACK that earns no growth. If the application was the limit, the
+    /// time since the last ACK does not count; the repair of losses does.
+    pub(super) fn on_pause(&mut self, ack: &AckEvent) {
+        if ack.app_limited {
+            self.pause(ack.now);
+        } else if self.start.is_some() {
+            self.seconds_at(ack);
+        }
+    }
+
+    fn pause(&mut self, now: Instant) {
         if let Some(start) = &mut self.start {
             *start += now - self.seen;
         }

@@ -143,7 +143,7 @@ impl Increase for CubicIncrease {
 
     fn on_pause(&mut self, ack: &AckEvent) {
         if let Some(epoch) = &mut self.memory.epoch {
-            epoch.clock.pause(ack.now);
+            epoch.clock.on_pause(ack);
         }
     }
 

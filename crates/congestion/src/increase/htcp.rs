@@ -105,7 +105,7 @@ impl Increase for HTcpIncrease {
     }
 
     fn on_pause(&mut self, ack: &AckEvent) {
-        self.clock.pause(ack.now);
+        self.clock.on_pause(ack);
     }
 
     fn on_backoff(&mut self, event: &BackoffEvent) {
