@@ -14,6 +14,7 @@ use serde::Deserialize;
 pub use chart::{Chart, draw};
 pub use csv::{Csv, figure_csv, printed_points};
 pub use data::{ChartData, Curve, Dot, Hue, Kind, Panel, collect};
+pub(crate) use svg::escape;
 pub use svg::{STYLE, stand_alone};
 
 use crate::claim::{Formula, Metric, Restrictions};

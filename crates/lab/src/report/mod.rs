@@ -1,7 +1,10 @@
 //! What people read: one page, figures, tables, and a summary for the
 //! repository.
 
+mod facts;
+mod html;
 mod markdown;
+mod table;
 mod text;
 
 use std::collections::BTreeMap;
@@ -12,6 +15,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::claim::{Outcome, Results, Verdict, judge};
+use crate::plot::{collect, draw, figure_csv, stand_alone};
 use crate::recipe::{Recipe, recipes};
 use crate::record::Record;
 
@@ -66,6 +70,31 @@ pub struct Section<'a> {
     pub verdicts: Vec<Verdict>,
 }
 
+impl Section<'_> {
+    /// Series that nothing was run of.
+    pub fn series_without_runs(&self) -> Vec<String> {
+        let has_run = |name: &str| self.results.records().any(|r| r.point.series == name);
+        let names = self.recipe.series.iter().map(|series| series.name.clone());
+        names.filter(|name| !has_run(name)).collect()
+    }
+
+    /// Its figures that have something to show.
+    fn figures(&self) -> Vec<html::Drawn<'_>> {
+        let drawn = self.recipe.figures.iter().filter_map(|figure| {
+            let data = collect(self.recipe, figure, &self.results);
+            if data.panels.is_empty() {
+                return None;
+            }
+            Some(html::Drawn {
+                figure,
+                file: format!("{}-{}", self.recipe.id, figure.id),
+                chart: draw(self.recipe, figure, data),
+            })
+        });
+        drawn.collect()
+    }
+}
+
 /// Sorts records by experiment, in the order of the recipes, and judges them.
 pub fn sections<'a>(recipes: &'a [Recipe], records: &'a [Record]) -> Vec<Section<'a>> {
     let mut by_id: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
@@ -90,7 +119,8 @@ pub fn sections<'a>(recipes: &'a [Recipe], records: &'a [Record]) -> Vec<Section
 }
 
 /// Writes the report on the records of embedded recipes into `out_dir`, which is
-/// made if it is not there.
+/// made if it is not there: `index.html`, `summary.md`, and each figure as SVG
+/// and CSV.
 ///
 /// # Errors
 /// [`ReportError::NoRecords`] without a record of a known experiment;
@@ -101,7 +131,15 @@ pub fn write(records: &[Record], out_dir: &Path) -> Result<ReportSummary, Report
         return Err(ReportError::NoRecords);
     }
     let mut files = Files::new(out_dir)?;
+    let drawn: Vec<_> = sections.iter().map(Section::figures).collect();
+    files.write("index.html", &html::page(&sections, &drawn))?;
     files.write("summary.md", &summary(&sections))?;
+    for one in drawn.iter().flatten() {
+        let svg = stand_alone(&one.chart.svg);
+        files.write(&format!("{}.svg", one.file), &svg)?;
+        let csv = figure_csv(one.figure, &one.chart.data);
+        files.write(&format!("{}.csv", one.file), &csv)?;
+    }
     Ok(counted(&sections, records, files.written))
 }
 
