@@ -19,7 +19,10 @@ mod simulate;
 mod topology;
 
 pub use agent::ctcp::CtcpConfig;
-pub use agent::tcp::{Recovery, TcpConfig};
+pub use agent::gbn::GoBackNConfig;
+pub use agent::nc::NcConfig;
+pub use agent::tcp::{Coding, ConstantRate, Recovery, TcpConfig};
+pub use agent::udp::{UdpConfig, UdpPattern};
 pub use app::{Application, Think};
 pub use engine::{TraceEvent, TraceKind};
 pub use report::{

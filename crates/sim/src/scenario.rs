@@ -5,7 +5,10 @@ use ctcp_units::{Duration, seconds};
 use thiserror::Error;
 
 use crate::agent::ctcp::CtcpConfig;
-use crate::agent::tcp::TcpConfig;
+use crate::agent::gbn::GoBackNConfig;
+use crate::agent::nc::{NcConfig, WINDOW_MAX};
+use crate::agent::tcp::{Coding, Recovery, TcpConfig};
+use crate::agent::udp::{UdpConfig, UdpPattern};
 use crate::app::Application;
 use crate::engine::TraceEvent;
 use crate::report::Report;
@@ -24,6 +27,12 @@ pub enum Transport {
     Tcp(TcpConfig),
     /// The real transport.
     Ctcp(CtcpConfig),
+    /// The go-back-N TCP that [MODEL] reckons with.
+    GoBackN(GoBackNConfig),
+    /// TCP/NC: combinations under TCP Vegas.
+    Nc(NcConfig),
+    /// Datagrams without feedback; the flow's application does not matter.
+    Udp(UdpConfig),
 }
 
 /// One flow.
@@ -243,6 +252,7 @@ impl Scenario {
                 return refuse("has a path over a link that does not exist");
             }
         }
+        check_transport(flow)?;
         match &flow.application {
             Application::File { bytes: 0 } => refuse("a file of 0 bytes has nothing to send"),
             Application::Web { sizes, .. } if sizes.is_empty() || sizes.contains(&0) => {
@@ -255,6 +265,62 @@ impl Scenario {
             _ => Ok(()),
         }
     }
+}
+
+/// Refuses settings that contradict one another.
+fn check_transport(flow: &Flow) -> Result<(), ScenarioError> {
+    let message = match &flow.transport {
+        Transport::Tcp(tcp) if tcp.payload_bytes == 0 => "segments of 0 bytes carry nothing",
+        Transport::Tcp(tcp) if tcp.coding != Coding::None && tcp.recovery != Recovery::Sack => {
+            "erasure blocks need recovery by SACK"
+        }
+        Transport::Tcp(TcpConfig {
+            coding: Coding::Fixed { n, k },
+            ..
+        }) if *k == 0 || k > n || *n > 4096 => "a block (n, k) needs 1 ≤ k ≤ n ≤ 4096",
+        Transport::Tcp(TcpConfig {
+            receive_window: Some(0),
+            ..
+        }) => "a receive window of 0 segments lets nothing through",
+        Transport::Tcp(TcpConfig {
+            constant_rate: Some(rate),
+            ..
+        }) if rate.rate.is_zero() => "a constant rate must be above 0",
+        Transport::GoBackN(gbn)
+            if gbn.packet_bytes == 0
+                || gbn.window_max.is_nan()
+                || gbn.window_max < 1.0
+                || gbn.timeout.is_zero() =>
+        {
+            "packets, window and timeout must be above 0"
+        }
+        Transport::Nc(nc) if nc.packet_bytes == 0 || !(1..=WINDOW_MAX).contains(&nc.window_max) => {
+            "TCP/NC needs packets above 0 bytes and a window of 1 to 120 packets"
+        }
+        Transport::Nc(nc)
+            if !(1.0..=16.0).contains(&nc.redundancy)
+                || !(1.0..=16.0).contains(&nc.relay_redundancy.unwrap_or(1.0)) =>
+        {
+            "a redundancy R must lie between 1 and 16"
+        }
+        Transport::GoBackN(_) | Transport::Nc(_)
+            if matches!(flow.application, Application::Web { .. }) =>
+        {
+            "this transport carries one request: choose bulk, file or video"
+        }
+        Transport::Udp(udp) if udp.rate.is_zero() || udp.packet_bytes == 0 => {
+            "datagrams need a rate and a length above 0"
+        }
+        Transport::Udp(UdpConfig {
+            pattern: UdpPattern::OnOff { on, .. },
+            ..
+        }) if on.is_zero() => "a source that is never on sends nothing",
+        _ => return Ok(()),
+    };
+    Err(ScenarioError::Flow {
+        flow: flow.name.clone(),
+        message: message.to_owned(),
+    })
 }
 
 /// Runs scenarios over all cores; results come in the order of the scenarios.

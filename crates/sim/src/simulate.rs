@@ -3,7 +3,10 @@
 use ctcp_units::{Duration, Instant, Random};
 
 use crate::agent::ctcp;
+use crate::agent::gbn::{GoBackNClient, GoBackNServer};
+use crate::agent::nc::{NcClient, NcRelay, NcServer};
 use crate::agent::tcp::{TcpClient, TcpServer};
+use crate::agent::udp::{UdpClient, UdpServer};
 use crate::agent::{Agent, AgentStats};
 use crate::app::AppState;
 use crate::engine::{AgentId, RouteCounters, RouteId, Simulation, Tracer};
@@ -22,6 +25,8 @@ struct Placed {
     /// Routes of the data and of what comes back, per path.
     down: Vec<RouteId>,
     up: Vec<RouteId>,
+    /// The routes of the data are one way, cut at relays, and not several.
+    has_relays: bool,
 }
 
 /// Counts of a flow at one moment.
@@ -86,16 +91,36 @@ fn place(
         true => &scenario.network.paths,
         false => &flow.paths,
     };
+    let relays = match &flow.transport {
+        Transport::Nc(config) => config.relay_redundancy.is_some(),
+        _ => false,
+    };
     let mut placed = Placed {
         server: server_id,
         client: client_id,
         down: Vec::new(),
         up: Vec::new(),
+        has_relays: relays,
     };
     for path in paths {
-        placed
-            .down
-            .push(simulation.add_route(index, path.down.clone(), client_id));
+        // With relays every link is a route of its own; the client's is last.
+        match relays {
+            true => {
+                for (hop, &link) in path.down.iter().enumerate() {
+                    let is_last = hop + 1 == path.down.len();
+                    let to = match is_last {
+                        true => client_id,
+                        false => simulation.next_agent(2 + hop),
+                    };
+                    placed
+                        .down
+                        .push(simulation.add_route(index, vec![link], to));
+                }
+            }
+            false => placed
+                .down
+                .push(simulation.add_route(index, path.down.clone(), client_id)),
+        }
         placed
             .up
             .push(simulation.add_route(index, path.up.clone(), server_id));
@@ -123,9 +148,34 @@ fn place(
                     .map_err(|error| refuse(error.to_string()))?;
             (Box::new(client), Box::new(server))
         }
+        Transport::GoBackN(config) => (
+            Box::new(GoBackNClient::new(config, placed.up[0], app)),
+            Box::new(GoBackNServer::new(config, placed.down[0])),
+        ),
+        Transport::Nc(config) => (
+            Box::new(NcClient::new(config, placed.up[0], app)),
+            Box::new(
+                NcServer::new(config, placed.down[0], random.fork(2))
+                    .map_err(|error| refuse(error.to_string()))?,
+            ),
+        ),
+        Transport::Udp(config) => {
+            let start = Instant::EPOCH + flow.start;
+            let server = UdpServer::new(config, placed.down[0], start, random.fork(2));
+            (Box::new(UdpClient::default()), Box::new(server))
+        }
     };
     simulation.add_agent(client);
     simulation.add_agent(server);
+    if let Transport::Nc(config) = &flow.transport
+        && let Some(redundancy) = config.relay_redundancy
+    {
+        for &route in &placed.down[1..] {
+            let random = random.fork(3);
+            let relay = NcRelay::new(config.packet_bytes, redundancy, route, random);
+            simulation.add_agent(Box::new(relay));
+        }
+    }
     Ok(placed)
 }
 
@@ -223,10 +273,24 @@ impl Run<'_> {
                 at: now,
                 server: self.simulation.agent(placed.server).stats(now),
                 client: self.simulation.agent(placed.client).stats(now),
-                down: self.sum(&placed.down),
+                down: match placed.has_relays {
+                    true => self.end_to_end(&placed.down),
+                    false => self.sum(&placed.down),
+                },
                 up: self.sum(&placed.up),
             })
             .collect()
+    }
+
+    /// What entered the first and left the last of these routes.
+    fn end_to_end(&self, routes: &[RouteId]) -> RouteCounters {
+        let first = self.simulation.route_counters(routes[0]);
+        let last = self.simulation.route_counters(routes[routes.len() - 1]);
+        RouteCounters {
+            sent: first.sent,
+            sent_bytes: first.sent_bytes,
+            ..last
+        }
     }
 
     fn sum(&self, routes: &[RouteId]) -> RouteCounters {

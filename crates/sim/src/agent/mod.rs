@@ -6,7 +6,10 @@
 //! the outbox and its deadline is asked for.
 
 pub(crate) mod ctcp;
+pub(crate) mod gbn;
+pub(crate) mod nc;
 pub(crate) mod tcp;
+pub(crate) mod udp;
 
 use ctcp_link::Ecn;
 use ctcp_units::{Duration, Instant};
@@ -20,6 +23,7 @@ pub(crate) const TCP_BARE_LEN: u32 = 40;
 /// A packet that has come to the end of its route.
 #[derive(Debug)]
 pub(crate) struct Arrival {
+    pub(crate) len_bytes: u32,
     /// A router met congestion.
     pub(crate) is_marked: bool,
     pub(crate) payload: Payload,

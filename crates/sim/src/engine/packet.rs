@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use crate::agent::nc::Combination;
 use crate::agent::tcp::{Ack, Segment};
 
 /// One way through the network: a list of links in one direction.
@@ -30,6 +31,10 @@ pub(crate) enum Payload {
     Segment(Segment),
     /// TCP acknowledgement.
     Ack(Ack),
+    /// A datagram whose content does not matter.
+    Filler,
+    /// A combination of TCP/NC.
+    Combination(Combination),
     /// A datagram of the real transport.
     Datagram(Datagram),
 }

@@ -270,6 +270,7 @@ impl Simulation {
             return;
         }
         let arrival = Arrival {
+            len_bytes,
             is_marked,
             payload: packet.payload,
         };

@@ -5,6 +5,7 @@
 
 use ctcp_units::{Duration, Instant, seconds};
 
+use super::fec::Blocks;
 use super::{TcpConfig, TcpReceiver};
 use crate::agent::{Agent, AgentStats, Arrival, Outbox, TCP_BARE_LEN};
 use crate::app::AppState;
@@ -30,6 +31,7 @@ pub(crate) struct TcpClient {
     config: TcpConfig,
     route: RouteId,
     receiver: TcpReceiver,
+    blocks: Blocks,
     app: AppState,
     phase: Phase,
     connection: u32,
@@ -45,6 +47,7 @@ impl TcpClient {
     pub(crate) fn new(config: &TcpConfig, route: RouteId, app: AppState) -> Self {
         Self {
             receiver: TcpReceiver::new(config, 0),
+            blocks: Blocks::default(),
             config: config.clone(),
             route,
             app,
@@ -63,6 +66,7 @@ impl TcpClient {
             self.requested_before = self.app.received();
             self.connection += 1;
             self.receiver = TcpReceiver::new(&self.config, self.connection);
+            self.blocks = Blocks::default();
             self.phase = Phase::Idle;
         }
         self.patience = PATIENCE;
@@ -103,6 +107,7 @@ impl TcpClient {
     fn acknowledge(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(mut ack) = self.receiver.poll_ack(now) {
             ack.requested = self.requested();
+            self.blocks.report(&mut ack);
             let len = self.config.ack_bytes + 8 * u32::from(ack.block_count);
             out.send(self.route, len, Payload::Ack(ack));
         }
@@ -120,8 +125,12 @@ impl Agent for TcpClient {
                 self.ask(now, out);
             }
             Payload::Segment(segment) if segment.connection == self.connection => {
+                self.blocks.on_segment(&segment);
                 match self.receiver.on_segment(now, &segment, arrival.is_marked) {
-                    Some(bytes) => {
+                    Some(own) => {
+                        let full = self.config.payload_bytes;
+                        let coded = self.blocks.on_new(now, &segment, full, &mut self.receiver);
+                        let bytes = own + coded;
                         // The server knows what is wanted.
                         self.repeat_at = None;
                         if bytes > 0 {
@@ -161,6 +170,7 @@ impl Agent for TcpClient {
         AgentStats {
             bytes_in_order: self.app.received(),
             useless_packets: self.useless,
+            recovered_packets: self.blocks.recovered(),
             ..AgentStats::default()
         }
     }

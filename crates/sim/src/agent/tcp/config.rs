@@ -1,5 +1,7 @@
 //! How a TCP is set up.
 
+use super::constant::ConstantRate;
+use super::fec::Coding;
 use ctcp_congestion::{AckCounting, Params};
 use ctcp_units::{Duration, millis, seconds};
 
@@ -43,6 +45,13 @@ pub struct TcpConfig {
     /// Whether packets are spread over the round trip as the controller says.
     /// `None`: only where the controller depends on it (BBR, Hybla).
     pub is_paced: Option<bool>,
+    /// The window is widened by 1/(1 − μ), μ the mean share lost, so that as many
+    /// packets arrive as it holds ([FEC]: TCP-la). `tcp-cd` does so by itself.
+    pub scales_window: bool,
+    /// Erasure blocks. They need SACK.
+    pub coding: Coding,
+    /// A constant rate in place of the controller.
+    pub constant_rate: Option<ConstantRate>,
     /// The connection opens with a handshake. Without, the server knows the
     /// client from the start and only the request travels.
     pub has_handshake: bool,
@@ -71,6 +80,9 @@ impl Default for TcpConfig {
             rto_min: millis(200),
             rto_max: seconds(60),
             is_paced: None,
+            scales_window: false,
+            coding: Coding::None,
+            constant_rate: None,
             has_handshake: true,
             payload_bytes: 1448,
             header_bytes: 52,
@@ -96,6 +108,35 @@ impl TcpConfig {
         self
     }
 
+    /// TCP-la of [FEC]: SACK and ECN, its window widened by what is lost.
+    pub fn tcp_la() -> Self {
+        Self {
+            scales_window: true,
+            is_ecn_enabled: true,
+            ..Self::default()
+        }
+    }
+
+    /// TCP-cd of [FEC]: deaf to loss, obedient to marks, each window a block of
+    /// an erasure code.
+    pub fn tcp_cd() -> Self {
+        Self {
+            congestion: "tcp-cd".to_owned(),
+            is_ecn_enabled: true,
+            coding: Coding::Adaptive,
+            ..Self::default()
+        }
+    }
+
+    /// A reliable source of constant rate with (n, k) blocks ([FEC] Fig. 1).
+    pub fn constant(rate: ConstantRate, coding: Coding) -> Self {
+        Self {
+            constant_rate: Some(rate),
+            coding,
+            ..Self::default()
+        }
+    }
+
     /// An ACK for every segment.
     #[must_use]
     pub fn ack_every_segment(mut self) -> Self {
@@ -105,7 +146,8 @@ impl TcpConfig {
 
     /// Whether packets are paced under this controller.
     pub(crate) fn paces(&self) -> bool {
+        let depends = matches!(self.congestion.as_str(), "bbr" | "hybla");
         self.is_paced
-            .unwrap_or(matches!(self.congestion.as_str(), "bbr" | "hybla"))
+            .unwrap_or(depends || self.constant_rate.is_some())
     }
 }

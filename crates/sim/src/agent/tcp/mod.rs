@@ -8,11 +8,13 @@
 //!
 //! Algorithms: [RFC6675] loss recovery with SACK, [RFC6582] without, [RFC6298]
 //! timer, [RFC5681], [RFC3465] byte counting, [RFC3042] limited transmit,
-//! [RFC3168] ECN; [RFC8985] RACK-TLP as an option. Departures stand at their
+//! [RFC3168] ECN; [RFC8985] RACK-TLP and [FEC]'s erasure blocks as options. Departures stand at their
 //! places.
 
 mod client;
 mod config;
+mod constant;
+mod fec;
 mod rack;
 mod receiver;
 mod rtt;
@@ -24,10 +26,12 @@ mod tests;
 
 pub(crate) use client::TcpClient;
 pub use config::{Recovery, TcpConfig};
+pub use constant::ConstantRate;
+pub use fec::Coding;
 pub(crate) use receiver::TcpReceiver;
 pub(crate) use rtt::RttEstimator;
 pub(crate) use sender::TcpSender;
-pub(crate) use server::TcpServer;
+pub(crate) use server::{TcpServer, controller};
 
 /// SACK blocks that fit beside timestamps ([RFC2018] §3).
 pub(crate) const SACK_BLOCKS_MAX: usize = 3;
@@ -43,6 +47,17 @@ pub(crate) struct Segment {
     pub(crate) sequence: u64,
     /// The sender has reduced its window ([RFC3168] §6.1.2).
     pub(crate) is_window_reduced: bool,
+    /// Number of this transmission.
+    pub(crate) number: u64,
+    /// Its erasure block.
+    pub(crate) block: fec::BlockTag,
+}
+
+impl Segment {
+    /// Whether it has no data of its own.
+    pub(crate) fn is_parity(&self) -> bool {
+        self.block.n > 0 && self.sequence >= self.block.start + u64::from(self.block.k)
+    }
 }
 
 /// An acknowledgement, or a request.
@@ -60,6 +75,9 @@ pub(crate) struct Ack {
     pub(crate) is_request: bool,
     /// Bytes the client has asked for on this connection.
     pub(crate) requested: u64,
+    /// Transmissions that came, and one more than the highest of their numbers.
+    pub(crate) received: u64,
+    pub(crate) due: u64,
 }
 
 impl Ack {

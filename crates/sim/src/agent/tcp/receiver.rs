@@ -182,6 +182,11 @@ impl TcpReceiver {
         self.recent_count = kept;
     }
 
+    /// The first segment missing.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// When an acknowledgement that waits is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.ack_due

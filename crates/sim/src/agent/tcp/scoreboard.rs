@@ -343,6 +343,29 @@ impl Scoreboard {
         self.resend_from = self.resend_from.min(sequence);
     }
 
+    /// The `rank`-th highest SACKed segment plus one: below its place, that many
+    /// lie above.
+    pub(crate) fn sacked_top(&self, rank: usize) -> u64 {
+        self.top[DUP_THRESH - rank].saturating_sub(1)
+    }
+
+    /// Whether losses below `sequence` were looked for.
+    pub(crate) fn is_judged(&self, sequence: u64) -> bool {
+        sequence <= self.judged_to
+    }
+
+    pub(crate) fn judge_to(&mut self, sequence: u64) {
+        self.judged_to = self.judged_to.max(sequence);
+    }
+
+    /// A segment that is not waited for any more, though it may be lacking.
+    pub(crate) fn abandon(&mut self, sequence: u64) {
+        let place = self.place(sequence);
+        let segment = &mut self.segments[place];
+        self.pipe -= u64::from(segment.in_pipe);
+        segment.in_pipe = 0;
+    }
+
     /// After a timeout everything without SACK is to be sent again.
     pub(crate) fn mark_all_lost(&mut self) {
         for segment in &mut self.segments {

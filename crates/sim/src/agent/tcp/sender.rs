@@ -11,11 +11,12 @@
 
 use ctcp_congestion::{
     AckEvent, Controller, DeliverySample, EcnEvent, LossEstimate, LossEvent, SentEvent,
-    SilenceEvent,
+    SilenceEvent, scaled_window,
 };
 use ctcp_units::{Duration, Instant, LossRate, PacketNumber};
 
 use super::config::{Recovery, TcpConfig};
+use super::fec::{Coder, Next};
 use super::rack::Rack;
 use super::scoreboard::{Losses, News, RateMark, Scoreboard, Sent};
 use super::{Ack, RttEstimator, Segment};
@@ -47,6 +48,11 @@ pub(crate) struct TcpSender {
     rtt: RttEstimator,
     board: Scoreboard,
     rack: Rack,
+    coder: Coder,
+    scales_window: bool,
+    /// The controller counts losses itself: it hears of each, not of each
+    /// recovery.
+    tells_every_loss: bool,
     phase: Phase,
     /// The phase ends when everything before this is acknowledged.
     recover: u64,
@@ -98,6 +104,9 @@ impl TcpSender {
             rtt: RttEstimator::new(config.rto_min, config.rto_max),
             board: Scoreboard::default(),
             rack: Rack::new(config.recovery == Recovery::Rack),
+            coder: Coder::new(config.coding),
+            scales_window: config.scales_window,
+            tells_every_loss: config.congestion == "tcp-cd",
             phase: Phase::Open,
             recover: 0,
             is_resend_forced: false,
@@ -137,7 +146,11 @@ impl TcpSender {
     }
 
     fn window(&self) -> u64 {
-        self.controller.tokens().max(1.0) as u64
+        let mut tokens = self.controller.tokens();
+        if self.scales_window {
+            tokens = scaled_window(tokens, self.coder.mean_loss());
+        }
+        tokens.max(1.0) as u64
     }
 
     fn largest_sent(&self) -> PacketNumber {
@@ -168,6 +181,7 @@ impl TcpSender {
             self.delivered += news.delivered;
             self.delivered_at = now;
         }
+        let arrivals = self.coder.on_ack(ack, self.board.next());
         let losses = self.find_losses(now, &news);
         self.lost += losses.count;
         self.loss.on_ack(
@@ -178,8 +192,11 @@ impl TcpSender {
         );
         let could_grow = self.phase != Phase::Recovery;
         self.change_phase(now, &losses, news.advanced);
+        if self.tells_every_loss && arrivals.lost > 0 {
+            self.tell_losses(now, arrivals.lost);
+        }
         self.on_congestion_echo(now, ack, &news);
-        self.tell_controller(now, &news, rtt_sample, could_grow);
+        self.tell_controller(now, &news, rtt_sample, could_grow, arrivals.received);
         if let Some(newest) = &news.newest {
             self.first_sent_at = newest.sent_at;
         }
@@ -198,7 +215,12 @@ impl TcpSender {
         if news.advanced > 0 {
             let hidden = self.anonymous.min(news.advanced - 1);
             news.delivered = news.advanced - hidden;
-            self.anonymous -= hidden;
+            // Duplicates count from the last advance, but in a recovery, where
+            // they stand for what a partial ACK does not name.
+            self.anonymous = match self.phase {
+                Phase::Recovery => self.anonymous - hidden,
+                Phase::Open | Phase::Loss => 0,
+            };
         } else if !ack.is_request && self.board.outstanding() > self.anonymous + 1 {
             self.anonymous += 1;
             news.delivered = 1;
@@ -207,6 +229,7 @@ impl TcpSender {
 
     fn find_losses(&mut self, now: Instant, news: &News) -> Losses {
         match self.recovery {
+            _ if self.coder.is_coding() => self.coder.find_losses(&mut self.board),
             Recovery::Sack => self.board.find_losses(),
             Recovery::Rack => {
                 let mut losses = self.board.find_losses();
@@ -257,6 +280,9 @@ impl TcpSender {
         self.is_resend_forced = true;
         self.is_rescued = false;
         self.has_reduced = true;
+        if self.tells_every_loss {
+            return;
+        }
         let largest = self.largest_sent();
         // Losses found in the last recovery and not repaired in it begin this
         // one: they were sent after the last reduction.
@@ -270,6 +296,22 @@ impl TcpSender {
             first_lost: PacketNumber(first),
             last_lost: PacketNumber(last),
             last_lost_sent_at: last_sent_at,
+            largest_sent: largest,
+            in_flight: self.pipe(),
+            rtt: self.rtt.summary(),
+            loss: self.loss.estimate(),
+        });
+    }
+
+    /// Losses as the receiver counts them, repaired by the code or not.
+    fn tell_losses(&mut self, now: Instant, count: u64) {
+        let largest = self.largest_sent();
+        self.controller.on_loss(&LossEvent {
+            now,
+            lost_packets: count,
+            first_lost: largest,
+            last_lost: largest,
+            last_lost_sent_at: self.active_at,
             largest_sent: largest,
             in_flight: self.pipe(),
             rtt: self.rtt.summary(),
@@ -304,18 +346,26 @@ impl TcpSender {
         news: &News,
         rtt_sample: Option<Duration>,
         could_grow: bool,
+        arrived: u64,
     ) {
         let Some(newest) = &news.newest else { return };
         // The window stands still in recovery, and for duplicate ACKs.
-        let stands_still = !could_grow || self.phase == Phase::Recovery || news.advanced == 0;
+        // What a code repairs is no recovery.
+        let stands_still = !self.coder.is_coding()
+            && (!could_grow || self.phase == Phase::Recovery || news.advanced == 0);
         self.controller.on_ack(&AckEvent {
             now,
             newest_acked: PacketNumber(newest.number),
             sent_at: newest.sent_at,
             largest_sent: self.largest_sent(),
-            acked_packets: news.delivered.max(1),
+            acked_packets: match self.coder.is_coding() {
+                true => arrived.max(1),
+                false => news.delivered.max(1),
+            },
             in_flight: self.pipe(),
-            app_limited: newest.is_app_limited,
+            // A window beyond the receiver's is not used.
+            app_limited: newest.is_app_limited
+                || self.controller.tokens() >= self.receive_window as f64,
             in_recovery: stands_still,
             rtt_sample,
             rtt: self.rtt.summary(),
@@ -392,6 +442,23 @@ impl TcpSender {
         self.segmented < self.available
     }
 
+    /// Whether there may be something that was never sent.
+    fn has_new(&self) -> bool {
+        self.has_data() || self.coder.is_in_block()
+    }
+
+    /// What the next new segment is.
+    fn next_new(&mut self) -> Option<Next> {
+        if !self.coder.is_coding() {
+            return Some(Next::Data);
+        }
+        let arriving = 1.0 - self.coder.mean_loss();
+        let window = self.controller.tokens() * arriving;
+        let (sequence, has_data) = (self.board.next(), self.has_data());
+        // A block that ended with the data gives way to none.
+        self.coder.next(sequence, window, has_data)
+    }
+
     fn fits_receiver(&self) -> bool {
         self.board.outstanding() < self.receive_window
     }
@@ -399,7 +466,7 @@ impl TcpSender {
     /// Whether the window lets a segment go.
     fn has_window(&self) -> bool {
         match self.phase {
-            Phase::Open => {
+            Phase::Open if !self.coder.is_coding() => {
                 let heard = self.board.sacked() + self.anonymous;
                 let extra = match self.has_limited_transmit {
                     true => heard.min(DUP_ACKS - 1),
@@ -407,14 +474,14 @@ impl TcpSender {
                 };
                 self.board.outstanding() < self.window() + extra
             }
-            Phase::Recovery | Phase::Loss => self.pipe() < self.window(),
+            _ => self.pipe() < self.window(),
         }
     }
 
     fn wants_to_send(&self) -> bool {
         (self.is_resend_forced && self.board.to_resend() > 0)
             || (self.has_window()
-                && (self.board.to_resend() > 0 || (self.has_data() && self.fits_receiver())))
+                && (self.board.to_resend() > 0 || (self.has_new() && self.fits_receiver())))
     }
 
     /// The next segment that may leave now.
@@ -435,8 +502,11 @@ impl TcpSender {
         {
             return Some(self.resend(now, sequence));
         }
-        if self.has_data() && self.fits_receiver() {
-            return Some(self.send_new(now));
+        if self.has_new()
+            && self.fits_receiver()
+            && let Some(what) = self.next_new()
+        {
+            return Some(self.send_new(now, what));
         }
         if self.phase == Phase::Recovery && self.recovery != Recovery::NewReno {
             return self.repair_tail(now);
@@ -478,9 +548,13 @@ impl TcpSender {
         }
     }
 
-    fn send_new(&mut self, now: Instant) -> Segment {
-        let left = self.available - self.segmented;
+    fn send_new(&mut self, now: Instant, what: Next) -> Segment {
+        let left = match what {
+            Next::Data => self.available - self.segmented,
+            Next::Parity => 0,
+        };
         let len = left.min(u64::from(self.payload_bytes)) as u32;
+        self.stats.coded_packets += u64::from(what == Next::Parity);
         self.segmented += u64::from(len);
         let rate = self.mark(now);
         let sequence = self.board.next();
@@ -496,6 +570,8 @@ impl TcpSender {
             len,
             sequence,
             is_window_reduced,
+            number: self.next_number - 1,
+            block: self.coder.tag(sequence, what, len),
         }
     }
 
@@ -513,6 +589,11 @@ impl TcpSender {
             len,
             sequence,
             is_window_reduced: false,
+            number: self.next_number - 1,
+            block: match self.coder.is_coding() {
+                true => self.coder.tag_of(sequence),
+                false => super::fec::BlockTag::default(),
+            },
         }
     }
 

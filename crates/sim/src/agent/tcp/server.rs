@@ -4,6 +4,7 @@ use ctcp_congestion::{Controller, Params, UnknownController, controller_by_name}
 use ctcp_link::Ecn;
 use ctcp_units::Instant;
 
+use super::constant::RateController;
 use super::{TcpConfig, TcpSender};
 use crate::agent::{Agent, AgentStats, Arrival, Outbox, TCP_BARE_LEN};
 use crate::engine::{Payload, RouteId};
@@ -24,6 +25,10 @@ pub(crate) struct TcpServer {
 
 /// The controller of a configuration, at its start.
 pub(crate) fn controller(config: &TcpConfig) -> Result<Box<dyn Controller>, UnknownController> {
+    if let Some(rate) = &config.constant_rate {
+        let packet_bytes = config.payload_bytes + config.header_bytes;
+        return Ok(Box::new(RateController::new(rate, packet_bytes)));
+    }
     let params = Params {
         init_tokens: config.initial_window,
         ..config.params
@@ -63,7 +68,11 @@ impl TcpServer {
             false => Ecn::NotEct,
         };
         while let Some(segment) = self.sender.poll_segment(now) {
-            let len = segment.len + self.config.header_bytes;
+            let content = match segment.is_parity() {
+                true => self.config.payload_bytes,
+                false => segment.len,
+            };
+            let len = content + self.config.header_bytes;
             out.send_ecn(self.route, len, ecn, Payload::Segment(segment));
         }
     }
@@ -114,6 +123,7 @@ impl Agent for TcpServer {
 fn sum(past: &AgentStats, present: &AgentStats) -> AgentStats {
     AgentStats {
         data_packets: past.data_packets + present.data_packets,
+        coded_packets: past.coded_packets + present.coded_packets,
         retransmissions: past.retransmissions + present.retransmissions,
         timeouts: past.timeouts + present.timeouts,
         time_in_timeout: past.time_in_timeout + present.time_in_timeout,

@@ -1,0 +1,111 @@
+//! The end that asks: decodes, delivers in order, acknowledges what is seen.
+
+use ctcp_units::{Duration, Instant, seconds};
+
+use super::NcConfig;
+use super::decoder::{Decoder, Heard};
+use crate::agent::tcp::Ack;
+use crate::agent::{Agent, AgentStats, Arrival, Outbox};
+use crate::app::AppState;
+use crate::engine::{Payload, RouteId};
+
+/// First wait for an answer to the request, and the longest.
+const PATIENCE: (Duration, Duration) = (seconds(1), seconds(60));
+
+/// Receives combinations.
+#[derive(Debug)]
+pub(crate) struct NcClient {
+    packet_bytes: u32,
+    ack_bytes: u32,
+    route: RouteId,
+    app: AppState,
+    decoder: Decoder,
+    /// Application bytes up to the last packet heard of.
+    bytes_known: u64,
+    delivered: u64,
+    useless: u64,
+    repeat_at: Option<Instant>,
+    patience: Duration,
+}
+
+impl NcClient {
+    pub(crate) fn new(config: &NcConfig, route: RouteId, app: AppState) -> Self {
+        Self {
+            packet_bytes: config.packet_bytes,
+            ack_bytes: config.ack_bytes,
+            route,
+            app,
+            decoder: Decoder::default(),
+            bytes_known: 0,
+            delivered: 0,
+            useless: 0,
+            repeat_at: None,
+            patience: PATIENCE.0,
+        }
+    }
+
+    fn answer(&mut self, is_request: bool, out: &mut Outbox) {
+        let ack = Ack {
+            cumulative: self.decoder.unseen(),
+            is_request,
+            requested: self.app.requested(),
+            ..Ack::default()
+        };
+        out.send(self.route, self.ack_bytes, Payload::Ack(ack));
+    }
+}
+
+impl Agent for NcClient {
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, out: &mut Outbox) {
+        let Payload::Combination(combination) = arrival.payload else {
+            return;
+        };
+        self.repeat_at = None;
+        let before = self.decoder.undelivered();
+        if self.decoder.push(&combination) == Heard::Useless {
+            self.useless += 1;
+        }
+        self.bytes_known = self.bytes_known.max(combination.bytes);
+        let fresh = self.decoder.undelivered() - before;
+        if fresh > 0 {
+            // All packets are full but the last, whose end the combination
+            // knows.
+            let full = self.decoder.undelivered() * u64::from(self.packet_bytes);
+            let bytes = full.min(self.bytes_known);
+            self.app.on_bytes(now, bytes - self.delivered);
+            self.delivered = bytes;
+        }
+        self.answer(false, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        if self.app.handle_timeout(now) {
+            self.patience = PATIENCE.0;
+            self.repeat_at = Some(now);
+        }
+        if self.repeat_at.is_some_and(|at| at <= now) {
+            self.answer(true, out);
+            self.repeat_at = Some(now + self.patience);
+            self.patience = (self.patience * 2).min(PATIENCE.1);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.app.deadline(), self.repeat_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn stats(&self, _now: Instant) -> AgentStats {
+        AgentStats {
+            bytes_in_order: self.app.received(),
+            useless_packets: self.useless,
+            ..AgentStats::default()
+        }
+    }
+
+    fn app(&self) -> Option<&AppState> {
+        Some(&self.app)
+    }
+}

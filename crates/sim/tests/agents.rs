@@ -1,0 +1,178 @@
+//! The transports beside TCP and CTCP do what their papers say.
+
+use ctcp_link::{LinkConfig, LossModel, QueueSize};
+use ctcp_sim::{
+    Application, Coding, ConstantRate, Flow, FlowReport, GoBackNConfig, NcConfig, Network, Report,
+    Scenario, TcpConfig, Transport, UdpConfig,
+};
+use ctcp_units::{LossRate, Rate, millis, seconds};
+
+fn bernoulli(share: f64) -> LossModel {
+    LossModel::Bernoulli(LossRate::clamped(share))
+}
+
+/// Four links of 1 Mbit/s and 100 ms in a row, q in both directions ([MODEL]
+/// Fig. 9).
+fn four_links(q: f64) -> Network {
+    let link = || {
+        LinkConfig::new(Rate::mbit(1), millis(100))
+            .queue(QueueSize::Packets(200))
+            .loss(bernoulli(q))
+    };
+    Network::chain(["a", "b", "c", "d"].map(|name| (name, link(), link())))
+}
+
+fn over_four_links(q: f64, transport: Transport) -> FlowReport {
+    let report = Scenario::new("four links", four_links(q))
+        .flow(Flow::new("one", transport))
+        .time_limit(seconds(300))
+        .seed(3)
+        .run()
+        .unwrap();
+    report.flows[0].clone()
+}
+
+#[test]
+fn go_back_n_is_near_the_model_of_its_paper() {
+    // [MODEL] Table I: analysis 0.0231 and 0.0150 Mbit/s at q = 0.015, 0.025.
+    for (q, printed) in [(0.015, 0.0231), (0.025, 0.0150)] {
+        let config = GoBackNConfig {
+            idle: millis(1600),
+            ..GoBackNConfig::default()
+        };
+        let flow = over_four_links(q, Transport::GoBackN(config));
+        let ratio = flow.goodput_mbit() / printed;
+        println!(
+            "q {q}: {:.4} Mbit/s, {ratio:.2} of the print",
+            flow.goodput_mbit()
+        );
+        assert!((0.5..1.7).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn tcp_nc_hides_losses_from_vegas() {
+    // [MODEL] Table I: simulated 0.6242, 0.6161, 0.5200 Mbit/s.
+    for (q, printed) in [(0.015, 0.6242), (0.025, 0.6161), (0.05, 0.5200)] {
+        let flow = over_four_links(q, Transport::Nc(NcConfig::default()));
+        let tcp = over_four_links(q, Transport::GoBackN(GoBackNConfig::default()));
+        println!(
+            "q {q}: TCP/NC {:.4} Mbit/s (print {printed}), window {:.1}, srtt {:?}, timeouts {}, backoffs {}, resent {}, useless {}, go-back-N {:.4}",
+            flow.goodput_mbit(),
+            flow.tokens_mean,
+            flow.srtt_mean.unwrap(),
+            flow.timeouts,
+            flow.backoffs,
+            flow.retransmissions,
+            flow.useless_packets,
+            tcp.goodput_mbit(),
+        );
+        assert!(flow.goodput_mbit() > 0.75 * printed);
+        assert!(flow.goodput_mbit() > 10.0 * tcp.goodput_mbit());
+    }
+}
+
+#[test]
+fn relays_that_recode_need_less_from_the_source() {
+    // 18.5 % are lost end to end, 5 % on each link.
+    let far = NcConfig {
+        redundancy: 1.3,
+        ..NcConfig::default()
+    };
+    let near = NcConfig {
+        redundancy: 1.1,
+        relay_redundancy: Some(1.06),
+        ..NcConfig::default()
+    };
+    let far = over_four_links(0.05, Transport::Nc(far));
+    let near = over_four_links(0.05, Transport::Nc(near));
+    println!(
+        "end to end {:.3}, re-coded {:.3} Mbit/s, combinations per packet {:.2} and {:.2}",
+        far.goodput_mbit(),
+        near.goodput_mbit(),
+        far.packets_sent as f64 * 1000.0 / far.bytes_in_order as f64,
+        near.packets_sent as f64 * 1000.0 / near.bytes_in_order as f64,
+    );
+    assert!(near.goodput_bits > 0.95 * far.goodput_bits);
+    let sent = |flow: &FlowReport| flow.packets_sent as f64 / flow.bytes_in_order as f64;
+    assert!(sent(&near) < 0.9 * sent(&far));
+}
+
+/// [FEC]'s dumb-bell: 10 Mbit/s, 40 ms, a buffer that marks at half.
+fn fec(transport: Transport, udp_peak_mbit: u64, seed: u64) -> Report {
+    let buffer = QueueSize::Bytes(50_000);
+    let down = LinkConfig::new(Rate::mbit(10), millis(20))
+        .queue(buffer)
+        .ecn_threshold(QueueSize::Bytes(25_000));
+    let up = LinkConfig::new(Rate::mbit(10), millis(20)).queue(buffer);
+    let udp = UdpConfig::constant(Rate::mbit(udp_peak_mbit)).on_off(seconds(2), seconds(2));
+    Scenario::new("fec", Network::dumbbell(down, up))
+        .flow(Flow::new("tcp", transport))
+        .flow(Flow::new("udp", Transport::Udp(udp)))
+        .warmup(seconds(4))
+        .time_limit(seconds(84))
+        .seed(seed)
+        .run()
+        .unwrap()
+}
+
+#[test]
+fn the_coded_tcp_gets_through_bursts_of_udp() {
+    let ecn = TcpConfig {
+        is_ecn_enabled: true,
+        ..TcpConfig::default()
+    };
+    for peak in [3, 8, 12] {
+        let mut shares = Vec::new();
+        for (name, config) in [
+            ("sack", ecn.clone()),
+            ("la", TcpConfig::tcp_la()),
+            ("cd", TcpConfig::tcp_cd()),
+        ] {
+            let report = fec(Transport::Tcp(config), peak, 1);
+            let flow = &report.flows[0];
+            println!(
+                "udp {peak} Mbit/s {name}: goodput {:.2} throughput {:.2} Mbit/s, coded {} recovered {} resent {} timeouts {} marked {} loss {:.4}",
+                flow.goodput_mbit(),
+                flow.throughput_bits / 1e6,
+                flow.coded_packets,
+                flow.recovered_packets,
+                flow.retransmissions,
+                flow.timeouts,
+                flow.marked_packets,
+                flow.loss_seen,
+            );
+            shares.push(flow.goodput_mbit());
+        }
+        assert!(shares[2] > 0.7 * shares[0], "{shares:?}");
+    }
+}
+
+#[test]
+fn parity_repairs_what_retransmissions_would() {
+    let lossy = || {
+        LinkConfig::new(Rate::mbit(10), millis(20))
+            .queue_bdp(1.0, millis(40))
+            .loss(bernoulli(0.05))
+    };
+    let up = LinkConfig::new(Rate::mbit(10), millis(20));
+    let file = Application::File { bytes: 3_000_000 };
+    let rate = ConstantRate {
+        rate: Rate::mbit(5),
+        has_aimd: false,
+    };
+    for (coding, most) in [(Coding::Fixed { n: 10, k: 8 }, 120), (Coding::None, 250)] {
+        let report = Scenario::new("fixed", Network::dumbbell(lossy(), up.clone()))
+            .flow(
+                Flow::new("one", Transport::Tcp(TcpConfig::constant(rate, coding)))
+                    .application(file.clone()),
+            )
+            .time_limit(seconds(100))
+            .run()
+            .unwrap();
+        let flow = &report.flows[0];
+        println!("{coding:?}: {:?} {flow:?}", flow.completions[0].span());
+        assert!(flow.is_done && flow.bytes_in_order == 3_000_000);
+        assert!(flow.retransmissions < most, "{}", flow.retransmissions);
+    }
+}
