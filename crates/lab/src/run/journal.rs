@@ -41,6 +41,84 @@ pub enum JournalError {
     },
 }
 
+/// All results of a folder, file by file in the order of their names.
+///
+/// Of several records of one place, series and repetition the last good one
+/// counts, or the last if none is good: a run at another scale or of a newer
+/// commit replaces what was there.
+///
+/// # Errors
+/// [`JournalError`]; a folder that is not there has no results.
+pub fn read_results(folder: &Path) -> Result<Vec<Record>, JournalError> {
+    let cannot_read = |source| JournalError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) => return Err(cannot_read(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(cannot_read)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut results = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).map_err(|source| JournalError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        results.extend(latest(parse(&path, whole_lines(&text))?));
+    }
+    Ok(results)
+}
+
+/// The text without a last line that has no end.
+fn whole_lines(text: &str) -> &str {
+    &text[..text.rfind('\n').map_or(0, |end| end + 1)]
+}
+
+fn parse(path: &Path, text: &str) -> Result<Vec<Record>, JournalError> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(index, line)| {
+            serde_json::from_str(line).map_err(|source| JournalError::Malformed {
+                path: path.to_owned(),
+                line: index + 1,
+                source,
+            })
+        })
+        .collect()
+}
+
+/// One record for each place, series and repetition, where the first of them
+/// stood.
+fn latest(records: Vec<Record>) -> Vec<Record> {
+    let mut kept: Vec<Record> = Vec::new();
+    for record in records {
+        let is_same = |other: &Record| {
+            let (a, b) = (&other.point, &record.point);
+            (&a.experiment, &a.series, &a.at, a.repetition)
+                == (&b.experiment, &b.series, &b.at, b.repetition)
+        };
+        match kept.iter_mut().find(|other| is_same(other)) {
+            Some(other) if record.error.is_none() || other.error.is_some() => *other = record,
+            Some(_) => {}
+            None => kept.push(record),
+        }
+    }
+    kept
+}
+
 /// An experiment's file.
 #[derive(Debug)]
 pub struct Journal {
@@ -71,26 +149,14 @@ impl Journal {
             path: path.clone(),
             source,
         })?;
-        let whole_len = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole_len < text.len() {
-            file.set_len(whole_len as u64).map_err(cannot_write)?;
+        let whole = whole_lines(&text);
+        if whole.len() < text.len() {
+            file.set_len(whole.len() as u64).map_err(cannot_write)?;
         }
-        let known = text[..whole_len]
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-            .map(|(index, line)| {
-                serde_json::from_str(line).map_err(|source| JournalError::Malformed {
-                    path: path.clone(),
-                    line: index + 1,
-                    source,
-                })
-            })
-            .collect::<Result<_, _>>()?;
         Ok(Self {
+            known: parse(&path, whole)?,
             path,
             file: Mutex::new(file),
-            known,
         })
     }
 

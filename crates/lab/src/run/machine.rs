@@ -8,21 +8,18 @@ use std::thread;
 use crate::record::Provenance;
 use crate::workload::find_program;
 
-/// Version of the programs that take part, by name, as they say it.
-pub type Programs = Vec<String>;
-
 /// What runs points on this machine with this `ctcp` and these programs.
-pub fn provenance(ctcp: &Path, programs: &[&str]) -> Provenance {
+pub fn provenance<'a>(ctcp: &Path, programs: impl IntoIterator<Item = &'a str>) -> Provenance {
     let version = version_of(ctcp, "--version").unwrap_or_else(|| "unknown".into());
-    let programs = programs.iter().filter_map(|program| {
+    let programs = programs.into_iter().filter_map(|program| {
         let path = find_program(program)?;
-        let flag = match *program {
+        let flag = match program {
             "ip" | "ffmpeg" => "-version",
             _ => "--version",
         };
         // proxychains has no flag for it and prints its usage.
-        let said = (*program != "proxychains4").then(|| version_of(&path, flag));
-        Some(said.flatten().unwrap_or_else(|| (*program).to_owned()))
+        let said = (program != "proxychains4").then(|| version_of(&path, flag));
+        Some(said.flatten().unwrap_or_else(|| program.to_owned()))
     });
     Provenance {
         commit: env!("CTCP_COMMIT").to_owned(),
@@ -128,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_machine_says_what_it_is() {
-        let provenance = provenance(Path::new("/none"), &["no-such-program"]);
+        let provenance = provenance(Path::new("/none"), ["no-such-program"]);
         assert_eq!(provenance.version, "unknown");
         assert!(provenance.machine.contains("core"), "{provenance:?}");
         assert!(provenance.programs.is_empty());

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use estimate::{duration, total_duration};
 pub use filter::{Filter, FilterError};
-pub use journal::{Journal, JournalError};
-pub use machine::{Programs, provenance};
+pub use journal::{Journal, JournalError, read_results};
+pub use machine::provenance;
 
 use crate::point::{self, Point};
 use crate::record::{Fidelity, Provenance, Record};

@@ -194,3 +194,34 @@ fn a_venue_that_is_not_there_is_an_error_of_the_point() {
     let summary = run(&plan, &Venues::default(), &options, &stop, &ends).expect("writable");
     assert_eq!(summary.failed, 1);
 }
+
+#[test]
+fn the_last_good_result_of_a_place_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = options(&folder);
+    assert_eq!(read_results(&options.out).expect("none yet"), []);
+    go(&Fake::default(), &[1.0, 0.0, 0.1], &options);
+    options.again = true;
+    options.provenance.commit = "decaf".into();
+    go(&Fake::default(), &[0.1, 1.0], &options);
+    let results = read_results(&options.out).expect("readable");
+    let mut found: Vec<_> = results
+        .iter()
+        .map(|r| {
+            (
+                r.point.at["loss"],
+                r.provenance.commit.as_str(),
+                r.error.is_some(),
+            )
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    assert_eq!(
+        found,
+        [
+            (0.0, "c0ffee", false),
+            (0.1, "decaf", false),
+            (1.0, "decaf", true)
+        ]
+    );
+}

@@ -15,6 +15,7 @@ mod service;
 pub(crate) mod test_support;
 mod transport;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -27,7 +28,7 @@ use crate::point::{Flow, Point, System, Workload};
 use crate::record::FlowOutcome;
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue};
 use crate::workload::{
-    Carrier, Content, Deadline, DialError, Film, Stage, WEB_PORT, dial, seconds,
+    Carrier, Content, Deadline, DialError, Film, Stage, WEB_PORT, dial, programs_of, seconds,
 };
 use keys::Keys;
 use servers::Servers;
@@ -197,8 +198,7 @@ impl Venue for Testbed {
     }
 
     fn load(&self, point: &Point) -> f64 {
-        let rate_mbit: f64 = point.paths.iter().map(|path| path.rate_mbit).sum();
-        rate_mbit * CORES_PER_MBIT
+        load(point)
     }
 
     fn run(&self, point: &Point, stop: &Stop) -> Result<Outcome, RunError> {
@@ -232,6 +232,18 @@ impl Venue for Testbed {
             timing: Some(timing),
         })
     }
+}
+
+/// Share of one core that a point takes while it runs.
+pub fn load(point: &Point) -> f64 {
+    let rate_mbit: f64 = point.paths.iter().map(|path| path.rate_mbit).sum();
+    rate_mbit * CORES_PER_MBIT
+}
+
+/// The programs of others that these points need, by name.
+pub fn programs(points: &[Point]) -> BTreeSet<&'static str> {
+    let flows = points.iter().flat_map(|point| &point.flows);
+    flows.flat_map(programs_of).collect()
 }
 
 /// Share of a core that a Mbit/s takes, emulator and both ends together.
