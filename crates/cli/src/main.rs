@@ -13,6 +13,8 @@ mod failure;
 mod gatekeeper;
 mod keygen;
 mod keys;
+#[cfg(feature = "lab")]
+mod lab;
 mod link_options;
 mod output;
 mod server;
@@ -68,6 +70,10 @@ enum Command {
     /// Emulate a lossy, slow, long path
     #[command(subcommand)]
     Emulate(emulate::Emulate),
+    /// Run the papers' experiments beside the kernel's TCP
+    #[cfg(feature = "lab")]
+    #[command(subcommand)]
+    Lab(lab::Lab),
     /// Print a completion script for a shell
     Completions(shell::CompletionsArgs),
     /// Print the man page
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
     start_log(cli.verbose, cli.quiet);
     let result = match cli.command {
         Command::Keygen(args) => keygen::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(&command),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
         Command::Man(args) => shell::man(&args, Cli::command()),
         command => run_async(command),
@@ -122,6 +130,10 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Emulate(command) => emulate::run(command).await,
             Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
                 unreachable!("these need no runtime")
+            }
+            #[cfg(feature = "lab")]
+            Command::Lab(_) => {
+                unreachable!("the laboratory must not have threads at its start")
             }
         }
     });
