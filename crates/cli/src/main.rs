@@ -16,6 +16,8 @@ mod keys;
 #[cfg(feature = "lab")]
 mod lab;
 mod link_options;
+#[cfg(feature = "lab")]
+mod model;
 mod output;
 mod server;
 mod shell;
@@ -70,6 +72,9 @@ enum Command {
     /// Emulate a lossy, slow, long path
     #[command(subcommand)]
     Emulate(emulate::Emulate),
+    /// Evaluate an equation of the papers: table, CSV, JSON, plot
+    #[cfg(feature = "lab")]
+    Model(model::ModelArgs),
     /// Run the papers' experiments beside the kernel's TCP
     #[cfg(feature = "lab")]
     #[command(subcommand)]
@@ -86,6 +91,8 @@ fn main() -> ExitCode {
     start_log(cli.verbose, cli.quiet);
     let result = match cli.command {
         Command::Keygen(args) => keygen::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Model(args) => model::run(&args),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
@@ -131,6 +138,8 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
                 unreachable!("these need no runtime")
             }
+            #[cfg(feature = "lab")]
+            Command::Model(_) => unreachable!("it needs no runtime"),
             #[cfg(feature = "lab")]
             Command::Lab(_) => {
                 unreachable!("the laboratory must not have threads at its start")
