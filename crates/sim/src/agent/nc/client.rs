@@ -12,6 +12,9 @@ use crate::engine::{Payload, RouteId};
 /// First wait for an answer to the request, and the longest.
 const PATIENCE: (Duration, Duration) = (seconds(1), seconds(60));
 
+/// After so long without an answer every combination gets one.
+const SILENCE: Duration = seconds(1);
+
 /// Receives combinations.
 #[derive(Debug)]
 pub(crate) struct NcClient {
@@ -24,6 +27,10 @@ pub(crate) struct NcClient {
     bytes_known: u64,
     delivered: u64,
     useless: u64,
+    /// Useless combinations since the last useful one, and when the last was
+    /// answered.
+    repeats: u32,
+    answered_at: Instant,
     repeat_at: Option<Instant>,
     patience: Duration,
 }
@@ -39,9 +46,27 @@ impl NcClient {
             bytes_known: 0,
             delivered: 0,
             useless: 0,
+            repeats: 0,
+            answered_at: Instant::EPOCH,
             repeat_at: None,
             patience: PATIENCE.0,
         }
+    }
+
+    /// Whether an answer to what was just heard would only be a third duplicate,
+    /// which TCP takes for a loss. Relays make combinations that are useless now
+    /// and then several times in a row. After a silence everything is answered:
+    /// the ACKs before may have been lost.
+    fn is_repeated(&mut self, now: Instant, heard: Heard) -> bool {
+        match heard {
+            Heard::Innovative => self.repeats = 0,
+            Heard::Useless => self.repeats += 1,
+        }
+        let is_repeated = self.repeats > 2 && now - self.answered_at < SILENCE;
+        if !is_repeated {
+            self.answered_at = now;
+        }
+        is_repeated
     }
 
     fn answer(&mut self, is_request: bool, out: &mut Outbox) {
@@ -62,9 +87,11 @@ impl Agent for NcClient {
         };
         self.repeat_at = None;
         let before = self.decoder.undelivered();
-        if self.decoder.push(&combination) == Heard::Useless {
+        let heard = self.decoder.push(&combination);
+        if heard == Heard::Useless {
             self.useless += 1;
         }
+        let says_nothing = self.is_repeated(now, heard);
         self.bytes_known = self.bytes_known.max(combination.bytes);
         let fresh = self.decoder.undelivered() - before;
         if fresh > 0 {
@@ -75,7 +102,9 @@ impl Agent for NcClient {
             self.app.on_bytes(now, bytes - self.delivered);
             self.delivered = bytes;
         }
-        self.answer(false, out);
+        if !says_nothing {
+            self.answer(false, out);
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
