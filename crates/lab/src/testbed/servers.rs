@@ -123,9 +123,14 @@ impl RsyncDaemon {
         let written = fs::create_dir_all(&shared)
             .and_then(|()| write_object(&shared.join("object"), content, bytes))
             .and_then(|()| {
-                // Its usual user is none of a user namespace with a single one.
+                // As root it would become nobody, who may not read the folder.
+                let user = if may_change_groups() {
+                    "uid = 0\ngid = 0\n"
+                } else {
+                    ""
+                };
                 let text = format!(
-                    "use chroot = no\nuid = 0\ngid = 0\nreverse lookup = no\n\
+                    "use chroot = no\n{user}reverse lookup = no\n\
                      [lab]\npath = {}\nread only = yes\n",
                     shared.display()
                 );
@@ -163,7 +168,7 @@ impl Drop for RsyncDaemon {
 fn serve(server: &Namespace, stream: TcpStream, config: &Path, running: &Mutex<Vec<Process>>) {
     let _ = stream.set_nodelay(true);
     let spare = stream.try_clone();
-    let mut command = Command::new(find("rsync"));
+    let mut command = rsync_command();
     command
         .arg("--daemon")
         .arg("--config")
@@ -181,6 +186,22 @@ fn serve(server: &Namespace, stream: TcpStream, config: &Path, running: &Mutex<V
             drop(spare.map(|stream| stream.shutdown(Shutdown::Both)));
         }
     }
+}
+
+/// rsync as somebody who is not root in a user namespace with a single user: as
+/// root it would change its groups, which the kernel forbids there.
+fn rsync_command() -> Command {
+    if may_change_groups() {
+        return Command::new(find("rsync"));
+    }
+    let mut command = Command::new(find("unshare"));
+    command.args(["--user", "--map-user=1", "--map-group=1"]);
+    command.arg(find("rsync"));
+    command
+}
+
+fn may_change_groups() -> bool {
+    fs::read_to_string("/proc/self/setgroups").is_ok_and(|text| text.trim() == "allow")
 }
 
 fn write_object(path: &Path, content: &Content, bytes: u64) -> std::io::Result<()> {
