@@ -21,7 +21,7 @@ use crate::signals::StopSignals;
 /// Arguments of `ctcp lab run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
-    /// Experiments of `ctcp lab list`, or `all`
+    /// Experiments of `ctcp lab list`, `all`, or files with recipes (NAME.toml)
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
     /// A look at it: few places, short runs, once [default]
@@ -73,18 +73,21 @@ impl RunArgs {
     /// The points of the experiments, of the series added, and of those only what
     /// is asked for.
     fn points(&self) -> Result<Vec<Point>, Failure> {
-        let mut chosen: Vec<&Recipe> = Vec::new();
+        let mut chosen: Vec<Recipe> = Vec::new();
         for id in &self.ids {
-            if id == "all" {
-                chosen.extend(recipes());
-            } else {
-                chosen.push(Recipe::by_id(id).map_err(Failure::usage)?);
+            let named = match id.as_str() {
+                "all" => recipes().to_vec(),
+                file if file.ends_with(".toml") => vec![read_recipe(file)?],
+                id => vec![Recipe::by_id(id).map_err(Failure::usage)?.clone()],
+            };
+            for recipe in named {
+                if chosen.iter().all(|other| other.id != recipe.id) {
+                    chosen.push(recipe);
+                }
             }
         }
-        chosen.sort_by(|a, b| a.id.cmp(&b.id));
-        chosen.dedup_by(|a, b| a.id == b.id);
         let mut points = Vec::new();
-        for recipe in chosen {
+        for recipe in &chosen {
             let its = recipe
                 .points(self.scale(), self.seed)
                 .map_err(Failure::usage)?;
@@ -104,6 +107,12 @@ impl RunArgs {
         }
         Ok(points)
     }
+}
+
+fn read_recipe(file: &str) -> Result<Recipe, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("cannot read the recipe {file}: {error}")))?;
+    Recipe::parse(file, &text).map_err(Failure::usage)
 }
 
 /// Runs what was asked for. Exits with 1 if a point failed or was left out by an
