@@ -169,6 +169,49 @@ fn the_report_is_well_formed_and_needs_nothing_from_outside() {
     }
 }
 
+/// A quick run on a busy machine, kept to test the reader of results.
+fn sample() -> Vec<Record> {
+    let lines = include_str!("data/sample.jsonl").lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect()
+}
+
+#[test]
+fn the_report_over_committed_records_says_what_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let summary = report::write(&sample(), folder.path()).unwrap();
+    assert_eq!(
+        (summary.experiments, summary.runs, summary.failed_runs),
+        (1, 20, 0)
+    );
+    let page = fs::read_to_string(&summary.files[0]).unwrap();
+    assert_well_formed("sample", &page);
+    // 23.43 of 25 Mbit/s at 1 % loss, by the record itself.
+    assert!(
+        page.contains("0.937 at loss 1 % (asked: at least 0.96)"),
+        "C1 of fig2a"
+    );
+    assert!(page.contains("No runs of: H-TCP, Westwood, Veno."));
+    assert!(page.contains("20 on a machine too busy to be trusted"));
+    let csv = fs::read_to_string(folder.path().join("cc14-fig2a-fig2a.csv")).unwrap();
+    assert!(
+        csv.lines()
+            .any(|line| line.starts_with(",measured,Reno,0.01,0.189")),
+        "{csv}"
+    );
+    assert!(
+        csv.lines()
+            .any(|line| line.starts_with(",printed,printed: standard TCP,0.01,0.2"))
+    );
+    assert!(
+        csv.lines()
+            .filter(|line| line.starts_with(",theory,"))
+            .count()
+            > 100
+    );
+}
+
 #[test]
 fn a_failed_run_is_named_and_counts_nowhere() {
     let folder = tempfile::tempdir().unwrap();

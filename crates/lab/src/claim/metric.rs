@@ -6,6 +6,13 @@ use super::Bound;
 use crate::point::Workload;
 use crate::record::{FlowOutcome, Record};
 
+/// A full packet on the wire.
+const PACKET_BYTES: f64 = 1500.0;
+
+/// What it carries of the application, the measure of all our aims: 64 bytes go
+/// for headers.
+const PAYLOAD_BYTES: f64 = 1436.0;
+
 /// A quantity of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -14,6 +21,8 @@ pub enum Metric {
     GoodputMbit,
     /// Goodput over the rate of all paths.
     Efficiency,
+    /// Goodput over what headers leave of that rate: 1436 of 1500 bytes.
+    PayloadShare,
     /// Seconds until an object is there, mean over the objects of a run.
     CompletionS,
     /// Share of the objects that arrived before the time limit.
@@ -52,6 +61,7 @@ impl Metric {
         match self {
             Self::GoodputMbit => "goodput",
             Self::Efficiency => "efficiency",
+            Self::PayloadShare => "share of the payload rate",
             Self::CompletionS => "completion time",
             Self::CompletedShare => "objects completed",
             Self::PlayoutS => "playing time",
@@ -102,9 +112,9 @@ impl Metric {
         let exact = |value: f64| value.is_finite().then_some((value, Bound::Exact));
         match self {
             Self::GoodputMbit => exact(flow.goodput_mbit),
-            Self::Efficiency => {
-                let rate: f64 = record.point.paths.iter().map(|path| path.rate_mbit).sum();
-                exact(flow.goodput_mbit / rate)
+            Self::Efficiency => exact(flow.goodput_mbit / rate_mbit(record)),
+            Self::PayloadShare => {
+                exact(flow.goodput_mbit / (rate_mbit(record) * PAYLOAD_BYTES / PACKET_BYTES))
             }
             Self::CompletionS => completion(flow, record),
             Self::CompletedShare => match workload {
@@ -134,6 +144,11 @@ impl Metric {
             Self::LossShare | Self::QueueingMs => None,
         }
     }
+}
+
+/// Of all paths together.
+fn rate_mbit(record: &Record) -> f64 {
+    record.point.paths.iter().map(|path| path.rate_mbit).sum()
 }
 
 /// Cut at the limit, a time is at least what had passed.

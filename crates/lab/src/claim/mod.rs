@@ -8,6 +8,8 @@ mod estimate;
 mod formula;
 mod metric;
 mod results;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::BTreeMap;

@@ -70,7 +70,7 @@ pub fn draw(recipe: &Recipe, figure: &Figure, mut data: ChartData) -> Chart {
     let top = if is_single {
         14.0
     } else {
-        legend(&mut canvas, &data)
+        legend(&mut canvas, &data, figure.panel == "series")
     };
     let (gap, right) = if is_single {
         (0.0, LABELS_WIDTH)
@@ -118,10 +118,10 @@ pub fn draw(recipe: &Recipe, figure: &Figure, mut data: ChartData) -> Chart {
         }
     }
     let rows = data.panels.len().div_ceil(columns).max(1) as f64;
-    let total = top + rows * row_height + BOTTOM - if is_single { 0.0 } else { 8.0 };
+    let total = top + rows * row_height + if is_single { BOTTOM } else { BOTTOM - 30.0 };
     let middle = LEFT + (WIDTH - LEFT - right) / 2.0;
     canvas.text(middle, total - 10.0, "", Anchor::Middle, &figure.x.label);
-    let centre = top + (total - top - BOTTOM) / 2.0;
+    let centre = top + (total - BOTTOM - top) / 2.0;
     canvas.upright(16.0, centre, &figure.y.label);
     Chart {
         svg: canvas.finish(WIDTH, total, &figure.title),
@@ -202,7 +202,10 @@ impl Drawing<'_> {
     /// Curves in one slot stand side by side.
     fn shift(&self, index: usize, count: usize) -> f64 {
         if self.figure.x.scale == ScaleKind::Slots && count > 1 {
-            (index as f64 - (count - 1) as f64 / 2.0) * 14.0
+            {
+                let slot = self.frame.width / self.x.ticks().len().max(1) as f64;
+                (index as f64 - (count - 1) as f64 / 2.0) * (slot / (count + 1) as f64).min(14.0)
+            }
         } else {
             0.0
         }
@@ -340,7 +343,7 @@ impl Drawing<'_> {
             if curve.kind != Kind::Printed {
                 canvas.line(*end, (left - 2.0, middle), "lead");
             }
-            swatch(canvas, curve, left, middle);
+            swatch(canvas, curve, mark(curve), left, middle);
             for (index, line) in lines.iter().enumerate() {
                 let y = top + 13.5 + index as f64 * LINE_HEIGHT;
                 canvas.text(left + 34.0, y, "", Anchor::Start, line);
@@ -350,7 +353,7 @@ impl Drawing<'_> {
 }
 
 /// The legend above several panels; gives where they may begin.
-fn legend(canvas: &mut Canvas, data: &ChartData) -> f64 {
+fn legend(canvas: &mut Canvas, data: &ChartData, is_by_series: bool) -> f64 {
     let mut seen: Vec<&Curve> = Vec::new();
     for curve in data.panels.iter().flat_map(|panel| &panel.curves) {
         if !seen
@@ -366,8 +369,18 @@ fn legend(canvas: &mut Canvas, data: &ChartData) -> f64 {
         if x + width > WIDTH && x > LEFT {
             (x, y) = (LEFT, y + 22.0);
         }
-        // Panels by series have the hue in their title; then only shape counts.
-        swatch(canvas, curve, x, y);
+        // Panels by series differ in hue; what they share is the shape.
+        let mut neutral = curve.clone();
+        if is_by_series {
+            neutral.hue = Hue::Ink;
+        }
+        let shown = if curve.kind == Kind::Measured {
+            &neutral
+        } else {
+            curve
+        };
+        let shape = mark(curve);
+        swatch(canvas, shown, shape, x, y);
         canvas.text(x + 36.0, y + 4.5, "", Anchor::Start, &curve.label);
         x += width;
     }
@@ -375,7 +388,7 @@ fn legend(canvas: &mut Canvas, data: &ChartData) -> f64 {
 }
 
 /// A short piece of the curve.
-fn swatch(canvas: &mut Canvas, curve: &Curve, left: f64, y: f64) {
+fn swatch(canvas: &mut Canvas, curve: &Curve, shape: Mark, left: f64, y: f64) {
     canvas.group(curve.hue);
     match curve.kind {
         Kind::Printed => canvas.mark((left + 13.0, y), Mark::Printed, ""),
@@ -383,7 +396,7 @@ fn swatch(canvas: &mut Canvas, curve: &Curve, left: f64, y: f64) {
         Kind::Measured => {
             let ends = [(left, y), (left + 26.0, y)];
             canvas.poly(&ends, "line", dash(curve), opacity(curve));
-            canvas.mark((left + 13.0, y), mark(curve), "");
+            canvas.mark((left + 13.0, y), shape, "");
         }
     }
     canvas.close();

@@ -61,8 +61,9 @@ impl Scale {
             }
             ScaleKind::Log => {
                 // A little air beyond the outermost marks.
-                low = if min.is_some() { low } else { low / 1.15 };
-                high = if max == Some(high) { high } else { high * 1.15 };
+                let air = (high / low).powf(0.04).max(1.1);
+                low = if min.is_some() { low } else { low / air };
+                high = if max == Some(high) { high } else { high * air };
             }
             ScaleKind::Slots => {}
         }

@@ -174,6 +174,8 @@ fn claims(out: &mut String, section: &Section<'_>) {
         "<h3>Claims</h3>\n<table class=\"claims\"><thead><tr><th>claim</th><th></th><th>found</th></tr></thead><tbody>",
     );
     for (claim, verdict) in section.recipe.claims.iter().zip(&section.verdicts) {
+        let found = text::findings(section.recipe, claim, verdict);
+        let found: Vec<String> = found.iter().map(|one| escape(one)).collect();
         let _ = write!(
             out,
             "<tr><td><b>{}</b> {}</td><td><span class=\"o {}\">{}</span></td><td>{}",
@@ -181,7 +183,7 @@ fn claims(out: &mut String, section: &Section<'_>) {
             escape(&claim.text),
             class(verdict),
             verdict.outcome.text(),
-            escape(&text::findings(section.recipe, claim, verdict)),
+            found.join("<br>"),
         );
         if !claim.note.is_empty() {
             let _ = write!(

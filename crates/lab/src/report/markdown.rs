@@ -47,7 +47,7 @@ fn not_met(out: &mut String, sections: &[Section<'_>]) {
                     section.recipe.id,
                     claim.id,
                     claim.text,
-                    text::findings(section.recipe, claim, verdict),
+                    text::findings(section.recipe, claim, verdict).join("; "),
                     spaced(&claim.note),
                 ));
             }
@@ -76,7 +76,7 @@ fn experiment(out: &mut String, section: &Section<'_>) {
         out.push_str("\n| claim | | found |\n|---|---|---|\n");
     }
     for (claim, verdict) in recipe.claims.iter().zip(&section.verdicts) {
-        let found = text::findings(recipe, claim, verdict);
+        let found = text::findings(recipe, claim, verdict).join("; ");
         let _ = writeln!(
             out,
             "| {}: {} | {} | {}{} |",

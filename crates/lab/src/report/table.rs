@@ -11,7 +11,10 @@ use crate::recipe::trimmed;
 
 /// What stands in a table, before any markup.
 struct Content {
-    head: Vec<String>,
+    /// Each metric with the number of its columns.
+    groups: Vec<(String, usize)>,
+    /// Where the columns stand on the sweep.
+    places: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
@@ -33,13 +36,16 @@ fn content(section: &Section<'_>, table: &Table) -> Content {
             }
         }
     }
-    let sweep = section.recipe.sweep_by_axis(&table.columns);
-    let head = columns.iter().map(|(metric, value)| {
-        let place = sweep.map_or_else(|| trimmed(*value), |sweep| sweep.describe(*value));
-        let unit = metric.unit();
+    let groups = table.metrics.iter().map(|metric| {
+        let (name, unit) = (metric.name(), metric.unit());
         let comma = if unit.is_empty() { "" } else { ", " };
-        format!("{}{comma}{unit}, {place}", metric.name())
+        let width = columns.iter().filter(|column| column.0 == *metric).count();
+        (format!("{name}{comma}{unit}"), width)
     });
+    let sweep = section.recipe.sweep_by_axis(&table.columns);
+    let places_named = columns
+        .iter()
+        .map(|(_, value)| sweep.map_or_else(|| trimmed(*value), |sweep| sweep.describe(*value)));
     let rows = section.recipe.series.iter().filter_map(|series| {
         let cells: Vec<String> = columns
             .iter()
@@ -58,7 +64,8 @@ fn content(section: &Section<'_>, table: &Table) -> Content {
         (!is_empty).then(|| (series.name.clone(), cells))
     });
     Content {
-        head: head.collect(),
+        groups: groups.collect(),
+        places: places_named.collect(),
         rows: rows.collect(),
     }
 }
@@ -67,8 +74,12 @@ fn content(section: &Section<'_>, table: &Table) -> Content {
 pub(super) fn html(section: &Section<'_>, table: &Table) -> String {
     let content = content(section, table);
     let mut out = String::from("<div class=\"wide\"><table><thead><tr><th></th>");
-    for head in &content.head {
-        let _ = write!(out, "<th>{}</th>", escape(head));
+    for (name, width) in &content.groups {
+        let _ = write!(out, "<th colspan=\"{width}\">{}</th>", escape(name));
+    }
+    out.push_str("</tr><tr><th></th>");
+    for place in &content.places {
+        let _ = write!(out, "<th>{}</th>", escape(place));
     }
     out.push_str("</tr></thead><tbody>");
     for (name, cells) in &content.rows {
@@ -86,11 +97,15 @@ pub(super) fn html(section: &Section<'_>, table: &Table) -> String {
 pub(super) fn markdown(section: &Section<'_>, table: &Table) -> String {
     let content = content(section, table);
     let mut out = format!("\n{}\n\n| |", table.title);
-    for head in &content.head {
-        let _ = write!(out, " {} |", cell(head));
+    let names = content
+        .groups
+        .iter()
+        .flat_map(|(name, width)| vec![name; *width]);
+    for (name, place) in names.zip(&content.places) {
+        let _ = write!(out, " {}, {} |", cell(name), cell(place));
     }
     out.push_str("\n|---|");
-    out.push_str(&"---|".repeat(content.head.len()));
+    out.push_str(&"---|".repeat(content.places.len()));
     for (name, cells) in &content.rows {
         let _ = write!(out, "\n| {} |", cell(name));
         for one in cells {

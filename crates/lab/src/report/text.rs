@@ -1,7 +1,7 @@
 //! Numbers and findings in words, the same in HTML and Markdown.
 
-use crate::claim::{Bound, Claim, Estimate, Finding, Outcome, Verdict};
-use crate::recipe::Recipe;
+use crate::claim::{Bound, Check, Claim, Estimate, Finding, Outcome, Verdict};
+use crate::recipe::{Recipe, trimmed};
 
 /// Three significant digits, more before the point if there are more.
 pub(super) fn number(value: f64) -> String {
@@ -24,25 +24,41 @@ pub(super) fn estimate(estimate: &Estimate) -> String {
     match estimate.half_width {
         Some(half) if estimate.bound == Bound::Exact && estimate.runs > 1 => {
             let decimals = mean.split_once('.').map_or(0, |(_, rest)| rest.len());
-            format!("{sign}{mean} ± {half:.decimals$}")
+            let half = format!("{half:.decimals$}");
+            // An interval narrower than the digits shown says nothing.
+            if half.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
+                return mean;
+            }
+            format!("{mean} ± {half}")
         }
         _ => format!("{sign}{mean}"),
     }
 }
 
-/// What the checks of a claim found, the deciding number first.
-pub(super) fn findings(recipe: &Recipe, claim: &Claim, verdict: &Verdict) -> String {
+/// What the checks of a claim found, each with the number that decides it.
+pub(super) fn findings(recipe: &Recipe, claim: &Claim, verdict: &Verdict) -> Vec<String> {
     if !claim.unchecked.is_empty() {
-        return claim.unchecked.clone();
+        return vec![claim.unchecked.clone()];
     }
+    // Checks of several series say whose number they give.
+    let series = |check: &Check| check.value.series.clone();
+    let is_mixed = claim
+        .checks
+        .iter()
+        .any(|check| series(check) != series(&claim.checks[0]));
     let each = claim.checks.iter().zip(&verdict.findings);
-    let texts: Vec<String> = each
-        .map(|(check, found)| finding(recipe, check.min, check.max, found))
-        .collect();
-    texts.join("; ")
+    each.map(|(check, found)| {
+        let text = finding(recipe, check, found);
+        if is_mixed && !check.value.series.is_empty() {
+            format!("{}: {text}", check.value.series)
+        } else {
+            text
+        }
+    })
+    .collect()
 }
 
-fn finding(recipe: &Recipe, min: Option<f64>, max: Option<f64>, found: &Finding) -> String {
+fn finding(recipe: &Recipe, check: &Check, found: &Finding) -> String {
     let Some((at, value)) = &found.decisive else {
         return "no run".to_owned();
     };
@@ -51,12 +67,16 @@ fn finding(recipe: &Recipe, min: Option<f64>, max: Option<f64>, found: &Finding)
     if !place.is_empty() {
         text.push_str(&format!(" at {place}"));
     }
-    let asked = match (min, max) {
-        (Some(min), Some(max)) => format!("{} to {}", number(min), number(max)),
-        (Some(min), None) => format!("at least {}", number(min)),
-        (None, Some(max)) => format!("at most {}", number(max)),
-        (None, None) => "steadily".to_owned(),
+    let asked = match (check.min, check.max, &check.monotone) {
+        (Some(min), Some(max), _) => format!("{} to {}", trimmed(min), trimmed(max)),
+        (Some(min), None, _) => format!("at least {}", trimmed(min)),
+        (None, Some(max), _) => format!("at most {}", trimmed(max)),
+        (None, None, Some(monotone)) if monotone.rises => "rising".to_owned(),
+        (None, None, _) => "falling".to_owned(),
     };
+    if check.monotone.is_some() {
+        text.push_str(" times the value before");
+    }
     text.push_str(&format!(" (asked: {asked}"));
     if found.looked_at > 1 {
         let held = found.looked_at - found.missed - found.left_open;
