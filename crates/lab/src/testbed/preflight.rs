@@ -23,6 +23,7 @@ pub(crate) fn check(points: &[&Point], ctcp: &Path) -> Result<(), Unable> {
     check_congestion(points)?;
     check_multipath(points)?;
     check_ctcp(points, ctcp)?;
+    check_ctcp_paths(points, ctcp)?;
     check_network()
 }
 
@@ -160,6 +161,28 @@ fn check_ctcp(points: &[&Point], ctcp: &Path) -> Result<(), Unable> {
         }
     }
     Ok(())
+}
+
+/// Whether `ctcp` can use the paths of points that have several.
+fn check_ctcp_paths(points: &[&Point], ctcp: &Path) -> Result<(), Unable> {
+    let is_ctcp = |flow: &Flow| matches!(flow.system, System::Ctcp { .. });
+    let is_needed = |point: &&&Point| point.paths.len() > 1 && point.flows.iter().any(is_ctcp);
+    let Some(point) = points.iter().find(is_needed) else {
+        return Ok(());
+    };
+    let shown = ctcp.display();
+    let output = Command::new(ctcp)
+        .args(["client", "--help"])
+        .output()
+        .map_err(|error| Unable(format!("cannot run {shown}: {error}")))?;
+    if String::from_utf8_lossy(&output.stdout).contains("--path") {
+        return Ok(());
+    }
+    Err(Unable(format!(
+        "{}, series `{}`: {shown} has no --path, which several paths take; leave the series out \
+         with --only, or give a newer one with --ctcp-binary",
+        point.experiment, point.series
+    )))
 }
 
 /// Puts up the smallest network and takes it down again.

@@ -1,7 +1,7 @@
 //! What listens beside the server for one flow.
 
 use std::fs;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,8 +17,8 @@ use crate::testbed::bed::Bed;
 use crate::testbed::service::Service;
 use crate::venue::RunError;
 use crate::workload::{
-    Content, Deadline, Film, IPERF_PORT, RSYNC_PORT, Site, WEB_PORT, WebServer, find_program,
-    wait_for_listener,
+    Content, Deadline, Film, IPERF_PORT, RSYNC_PORT, Site, WebServer, find_program,
+    wait_for_listener, web_port,
 };
 
 /// The servers of one flow. They end when dropped.
@@ -42,6 +42,11 @@ impl Servers {
     ) -> Result<Self, RunError> {
         let ip = bed.server_address(0, index);
         let listen = |port, protocol| {
+            // Further subflows come to other addresses.
+            let ip = match flow.system {
+                System::Mptcp { .. } => Ipv4Addr::UNSPECIFIED,
+                _ => ip,
+            };
             let address = SocketAddr::from((ip, port));
             let bound = bed.server().run(|| bind(address, protocol));
             let bound = bound.map_err(|error| RunError::Failed(error.to_string()))?;
@@ -55,7 +60,7 @@ impl Servers {
             content: content.clone(),
             film: film.map(|film| film.path.clone()),
         };
-        let web = WebServer::start(listen(WEB_PORT, protocol)?, site);
+        let web = WebServer::start(listen(web_port(index), protocol)?, site);
         let mut servers = Self {
             _web: web,
             _rsync: None,

@@ -111,7 +111,10 @@ fn ended(name: &str, heard: &Heard) -> RunError {
 }
 
 fn last(heard: &Heard) -> String {
-    let said = heard.lines.iter().rfind(|line| !line.trim().is_empty());
+    let is_error = |line: &&String| line.starts_with("error:");
+    let is_something = |line: &&String| !line.trim().is_empty();
+    let named = heard.lines.iter().find(is_error);
+    let said = named.or_else(|| heard.lines.iter().rfind(is_something));
     said.map_or(String::new(), |line| format!(": {line}"))
 }
 

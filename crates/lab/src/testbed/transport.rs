@@ -234,7 +234,7 @@ fn ctcp_command(program: &Path) -> Command {
 /// Replaces `{server}`, `{port}` and `{target}` in a user's command.
 fn fill(line: &str, bed: &Bed, index: usize, socks_port: u16) -> String {
     let server = text(bed.server_address(0, index));
-    let target = format!("{server}:{}", crate::workload::WEB_PORT);
+    let target = format!("{server}:{}", crate::workload::web_port(index));
     line.trim()
         .replace("{server}", &server)
         .replace("{port}", &socks_port.to_string())

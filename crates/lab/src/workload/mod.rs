@@ -29,8 +29,13 @@ use crate::record::FlowOutcome;
 use crate::testbed::{Bed, Transport};
 use crate::venue::RunError;
 
-/// Port of the web server of each flow, at the flow's own address.
-pub(crate) const WEB_PORT: u16 = 8000;
+/// Port of the first flow's web server; the others follow.
+const WEB_PORT: u16 = 8000;
+
+/// Port of the web server of a flow.
+pub(crate) fn web_port(flow: usize) -> u16 {
+    WEB_PORT + flow as u16
+}
 
 /// What a flow runs with.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ pub(crate) struct Stage<'a> {
 impl Stage<'_> {
     /// The flow's web server.
     pub(crate) fn web(&self) -> SocketAddr {
-        SocketAddr::new(self.bed.server_address(0, self.index).into(), WEB_PORT)
+        SocketAddr::from((self.bed.server_address(0, self.index), web_port(self.index)))
     }
 
     pub(crate) fn carrier(&self) -> Carrier {
