@@ -220,35 +220,74 @@ fn ecn_bits_come_back_from_the_target_too() {
     assert_eq!(receive_ecn(&client, &client_state), Some(EcnCodepoint::Ce));
 }
 
-/// The kernel hands datagrams that were sent together over joined, with more to
-/// say about them than the receive call has room for.
-#[test]
-fn ecn_bits_of_joined_datagrams_are_not_lost() {
-    let target = UdpSocket::bind(loopback()).unwrap();
-    // The queue marks all but the first two, if it sees that they may be marked.
-    let marking = LinkConfig::new(Rate::kbit(20), millis(0))
-        .queue(QueueSize::Packets(100))
-        .ecn_threshold(QueueSize::Packets(2));
-    let relay = relay_to(target.local_addr().unwrap(), marking, wire());
-    let client = socket();
-    let client_state = UdpSocketState::new((&client).into()).unwrap();
-    if client_state.max_gso_segments() == 1 {
+/// Sends ten datagrams joined; nothing if the kernel does not do that.
+fn send_joined(socket: &UdpSocket, destination: SocketAddr) -> Option<()> {
+    let state = UdpSocketState::new(socket.into()).unwrap();
+    if state.max_gso_segments() == 1 {
         eprintln!("SKIPPED: this kernel does not send datagrams joined");
-        return;
+        return None;
     }
     let transmit = Transmit {
-        destination: relay.local_addr(),
+        destination,
         ecn: Some(EcnCodepoint::Ect0),
         contents: &[7; 1000],
         segment_size: Some(100),
         src_ip: None,
     };
-    client_state.try_send((&client).into(), &transmit).unwrap();
+    state.try_send(socket.into(), &transmit).unwrap();
+    Some(())
+}
+
+/// The kernel hands datagrams that were sent together over joined, with more to
+/// say about them than the receive call has room for. The queue marks all but the
+/// first two, if it sees that they may be marked.
+fn marks_of_joined_datagrams(listen: SocketAddr, is_up: bool) {
+    let target = socket();
+    let marking = LinkConfig::new(Rate::kbit(20), millis(0))
+        .queue(QueueSize::Packets(100))
+        .ecn_threshold(QueueSize::Packets(2));
+    let (up, down) = match is_up {
+        true => (marking, wire()),
+        false => (wire(), marking),
+    };
+    let config = RelayConfig::new(listen, target.local_addr().unwrap(), up, down);
+    let relay = Relay::spawn(config).unwrap();
+    let front = SocketAddr::from(([127, 0, 0, 1], relay.local_addr().port()));
+    let client = socket();
+    let sent = if is_up {
+        send_joined(&client, front)
+    } else {
+        client.send_to(b"who", front).unwrap();
+        let (_, back) = target.recv_from(&mut [0; 9]).unwrap();
+        send_joined(&target, back)
+    };
+    if sent.is_none() {
+        return;
+    }
     let deadline = Instant::now() + PATIENCE;
-    while relay.counters().unwrap().up.marked < 8 {
-        assert!(Instant::now() < deadline, "{:?}", relay.counters());
+    loop {
+        let counters = relay.counters().unwrap();
+        if counters.up.marked + counters.down.marked >= 8 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{counters:?}");
         std::thread::sleep(millis(5));
     }
+}
+
+#[test]
+fn ecn_bits_of_joined_datagrams_are_not_lost() {
+    marks_of_joined_datagrams(loopback(), true);
+}
+
+#[test]
+fn ecn_bits_of_joined_datagrams_are_not_lost_on_all_addresses() {
+    marks_of_joined_datagrams(([0, 0, 0, 0], 0).into(), true);
+}
+
+#[test]
+fn ecn_bits_of_joined_datagrams_come_back_from_the_target_too() {
+    marks_of_joined_datagrams(loopback(), false);
 }
 
 #[test]

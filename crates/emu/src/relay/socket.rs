@@ -36,9 +36,7 @@ impl UdpPort {
             socket.connect(&peer.into())?;
         }
         let state = UdpSocketState::new((&socket).into())?;
-        if !local.ip().is_unspecified() {
-            leave_addresses_off(&socket, local);
-        }
+        make_room_for_marks(&socket, local, peer.is_some());
         Ok(Self { socket, state })
     }
 
@@ -88,12 +86,16 @@ pub(crate) struct Route {
 /// quinn-udp 0.6.3 has room for 96 bytes of ancillary data; with the address,
 /// the time stamp and the length of joined datagrams there are 112, and the ECN
 /// mark, which comes last, is cut off. Which of our addresses a datagram was sent
-/// to matters only to a socket that is bound to all of them.
-fn leave_addresses_off(socket: &Socket, local: SocketAddr) {
+/// to matters only to a socket that listens on all of them; that one does without
+/// time stamps, and takes the moment at which it reads for that of arrival.
+fn make_room_for_marks(socket: &Socket, local: SocketAddr, is_connected: bool) {
     use nix::sys::socket::setsockopt;
-    use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
+    use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
 
     let result = match local {
+        _ if local.ip().is_unspecified() && !is_connected => {
+            setsockopt(socket, ReceiveTimestampns, &false)
+        }
         SocketAddr::V4(_) => setsockopt(socket, Ipv4PacketInfo, &false),
         SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvPacketInfo, &false),
     };
