@@ -314,6 +314,7 @@ impl State {
                     };
                 }
                 Event::Stream(event) => self.on_stream_event(event, &mut news, wakers),
+                Event::Path(_) => {}
             }
         }
         news

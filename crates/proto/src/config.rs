@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::Redundancy;
 use crate::path::MtuMode;
+use crate::schedule::Scheduler;
 use crate::stream::{ConfigError as StreamsError, Side, StreamsConfig};
 use crate::wire::TransportParams;
 
@@ -22,6 +23,8 @@ pub struct TransportConfig {
     pub congestion_params: Params,
     /// Coded packets ahead of feedback.
     pub redundancy: Redundancy,
+    /// How several paths share the work.
+    pub scheduler: Scheduler,
     /// Symbols per full block, 1–255.
     pub block_symbols: u8,
     /// Blocks in memory at most, as a sender.
@@ -34,7 +37,8 @@ pub struct TransportConfig {
     pub mtu: MtuMode,
     /// Limits of the streams; the side is set by the connection.
     pub streams: StreamsConfig,
-    /// Silence after which the connection is given up.
+    /// Silence after which the connection is given up; the lesser of what both
+    /// ends say counts.
     pub idle_timeout: Duration,
     /// Silence after which the client sends a sign of life; keeps NAT entries
     /// alive. Besides, it asks a few times when symbols stop coming, as its
@@ -52,6 +56,7 @@ impl Default for TransportConfig {
             congestion: "auto".to_owned(),
             congestion_params: Params::default(),
             redundancy: Redundancy::Cc14,
+            scheduler: Scheduler::Auto,
             block_symbols: 32,
             blocks_max: 4095,
             window_symbols: 16_384,

@@ -6,7 +6,7 @@
 //! its request. Under load an address has to prove itself by a cookie, for which
 //! nothing is remembered.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use ctcp_units::{Duration, Instant, PathId, seconds};
 
 use crate::Transmit;
 use crate::config::{TransportConfig, TransportConfigError};
-use crate::connection::{Connection, ConnectionHandle, HelloSetup, Start};
+use crate::connection::{Connection, ConnectionHandle, HelloSetup, LocalIds, Start};
 use crate::crypto::{
-    ClientError, CookieSecret, HandshakeKind, HelloId, HelloRead, Identity, Incoming, PublicKey,
-    Refusal, Responder, SecretRandom, TimestampGuard,
+    ClientError, CookieSecret, HandshakeKind, HelloId, HelloRead, IdCipher, Identity, Incoming,
+    PublicKey, Refusal, Responder, SecretRandom, TimestampGuard,
 };
 use crate::stream::Side;
 use crate::wire::{CONNECTION_ID_LEN, ConnectionId, TransportParams};
@@ -33,6 +33,8 @@ const ANSWER_LIFE: Duration = seconds(10);
 const TIMESTAMPS_MAX: usize = 65_536;
 /// Stateless replies waiting to be sent.
 const REPLIES_MAX: usize = 256;
+/// Ids whose meaning is kept, so that a busy path need not be deciphered.
+const RECENT_IDS: usize = 64;
 
 /// What is decided about a client that proved its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +114,7 @@ pub enum Verdict {
     Replied,
 }
 
-/// All connections of one UDP socket, by connection id.
+/// All connections of an application's UDP sockets, by connection id.
 ///
 /// The caller holds the connections; the endpoint knows their names.
 pub struct Endpoint {
@@ -122,9 +124,10 @@ pub struct Endpoint {
     transport: Arc<TransportConfig>,
     has_aes: bool,
     connections_max: usize,
-    ids: BTreeMap<ConnectionId, (ConnectionHandle, PathId)>,
-    /// Ids of each connection.
-    connections: BTreeMap<ConnectionHandle, Vec<ConnectionId>>,
+    ids: Arc<IdCipher>,
+    /// The ids read last, by their lowest bits, and what they name.
+    recent: [Option<(ConnectionId, ConnectionHandle, PathId)>; RECENT_IDS],
+    connections: BTreeSet<ConnectionHandle>,
     next_handle: u64,
     answers: BTreeMap<HelloId, Vec<u8>>,
     answers_by_age: VecDeque<(Instant, HelloId)>,
@@ -154,6 +157,7 @@ impl Endpoint {
     pub fn new(config: EndpointConfig, seed: [u8; 32]) -> Result<Self, TransportConfigError> {
         config.transport.check()?;
         let mut random = SecretRandom::from_seed(seed);
+        let ids = Arc::new(IdCipher::generate(&mut random));
         let responder = config.authorize.is_some().then(|| {
             let cookies = CookieSecret::generate(&mut random);
             Responder::new(config.identity.clone(), cookies, config.has_aes)
@@ -165,8 +169,9 @@ impl Endpoint {
             transport: Arc::new(config.transport),
             has_aes: config.has_aes,
             connections_max: config.connections_max,
-            ids: BTreeMap::new(),
-            connections: BTreeMap::new(),
+            ids,
+            recent: [None; RECENT_IDS],
+            connections: BTreeSet::new(),
             next_handle: 0,
             answers: BTreeMap::new(),
             answers_by_age: VecDeque::new(),
@@ -206,7 +211,7 @@ impl Endpoint {
         server_key: PublicKey,
         invite: &[u8],
     ) -> Result<(ConnectionHandle, Connection), ClientError> {
-        let local_id = self.new_id();
+        let local = self.new_ids();
         let setup = HelloSetup {
             identity: self.identity.clone(),
             server: server_key,
@@ -215,40 +220,47 @@ impl Endpoint {
             wall_nanos,
         };
         let random = self.random.fork();
-        let connection = Connection::client(
-            now,
-            self.transport.clone(),
-            remote,
-            local_id,
-            &setup,
-            random,
-        )?;
-        let handle = self.register(local_id);
-        Ok((handle, connection))
+        let connection =
+            Connection::client(now, self.transport.clone(), remote, local, &setup, random)?;
+        Ok((self.register(), connection))
     }
 
-    fn new_id(&mut self) -> ConnectionId {
-        loop {
-            let id = ConnectionId(self.random.array());
-            if !self.ids.contains_key(&id) {
-                return id;
-            }
+    /// The ids of the connection that is registered next.
+    fn new_ids(&self) -> LocalIds {
+        LocalIds {
+            cipher: self.ids.clone(),
+            connection: self.next_handle,
         }
     }
 
-    fn register(&mut self, id: ConnectionId) -> ConnectionHandle {
+    fn register(&mut self) -> ConnectionHandle {
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        self.ids.insert(id, (handle, PathId(0)));
-        self.connections.insert(handle, vec![id]);
+        self.connections.insert(handle);
         handle
     }
 
     /// The connection is gone: datagrams for it are dropped from now on.
     pub fn forget(&mut self, handle: ConnectionHandle) {
-        for id in self.connections.remove(&handle).unwrap_or_default() {
-            self.ids.remove(&id);
+        self.connections.remove(&handle);
+    }
+
+    /// What an id names, if the connection is there; whether the path is, the
+    /// connection knows.
+    fn read_id(&mut self, id: ConnectionId) -> Option<(ConnectionHandle, PathId)> {
+        let place = usize::from(id.0[7]) % RECENT_IDS;
+        let (handle, path) = match self.recent[place] {
+            Some((known, handle, path)) if known == id => (handle, path),
+            _ => {
+                let (number, path) = self.ids.read(id.0);
+                (ConnectionHandle(number), PathId(path))
+            }
+        };
+        if !self.connections.contains(&handle) {
+            return None;
         }
+        self.recent[place] = Some((id, handle, path));
+        Some((handle, path))
     }
 
     /// Tells whom a datagram is for, and answers it if it is a hello.
@@ -272,11 +284,8 @@ impl Endpoint {
             self.stats.too_short += 1;
             return Verdict::Dropped;
         };
-        match self.ids.get(&ConnectionId(*id)) {
-            Some((handle, path)) => Verdict::Route {
-                handle: *handle,
-                path: *path,
-            },
+        match self.read_id(ConnectionId(*id)) {
+            Some((handle, path)) => Verdict::Route { handle, path },
             None => {
                 self.stats.unknown_id += 1;
                 Verdict::Dropped
@@ -372,12 +381,14 @@ impl Endpoint {
         hello: HelloRead,
         params: TransportParams,
     ) -> Verdict {
-        let local_id = self.new_id();
+        let local = self.new_ids();
+        let local_id = local.id(PathId(0));
         let start = Start {
             side: Side::Server,
             remote: from,
-            remote_id: ConnectionId(hello.client_id),
+            remote_id: Some(ConnectionId(hello.client_id)),
             peer_key: hello.client,
+            local,
         };
         let hello_id = hello.id;
         let mut ours = Vec::new();
@@ -398,7 +409,7 @@ impl Endpoint {
         self.stats.accepted += 1;
         self.reply(from, accepted.packet);
         Verdict::Accepted {
-            handle: self.register(local_id),
+            handle: self.register(),
             connection: Box::new(connection),
         }
     }

@@ -12,20 +12,21 @@ mod connection;
 pub mod crypto;
 mod endpoint;
 mod path;
-mod schedule;
+pub mod schedule;
 pub mod stream;
 pub mod wire;
 
+pub use block::PATHS_MAX;
 pub use block::{BlockViolation, Redundancy};
 pub use config::{TransportConfig, TransportConfigError};
 pub use connection::{
-    Connection, ConnectionError, ConnectionHandle, ConnectionStats, Event, PacketCounts, Violation,
-    close_code,
+    ClosePathError, Connection, ConnectionError, ConnectionHandle, ConnectionStats, Event,
+    OpenPathError, PacketCounts, PathEvent, PathOptions, Violation, close_code,
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
-pub use path::{EcnFailure, EcnState, MtuMode, PathStats};
-pub use schedule::{BlockView, single_path};
+pub use path::{EcnFailure, EcnState, MtuMode, PathState, PathStats};
+pub use schedule::{Scheduler, UnknownScheduler};
 
 use std::net::SocketAddr;
 

@@ -14,5 +14,5 @@ pub(crate) use receive::{BlockReceiver, Insertion};
 pub use redundancy::Redundancy;
 pub(crate) use send::{BlockSender, SendConfig, SymbolSource};
 
-/// Paths that may be in use at the same time.
-pub(crate) const PATHS_MAX: usize = 8;
+/// Paths that a connection may have at the same time.
+pub const PATHS_MAX: usize = 8;

@@ -15,7 +15,7 @@ use ctcp_units::{LossRate, Random, SymbolId};
 use super::redundancy::arriving;
 use super::{PATHS_MAX, Redundancy};
 use crate::schedule::{BlockView, ReadySet};
-use crate::wire::{Header, REPORTS_MAX, ReportsView, SYMBOL_LEN_PREFIX};
+use crate::wire::{CODED_OVERHEAD, Header, REPORTS_MAX, ReportsView, SYMBOL_LEN_PREFIX};
 
 /// Encoders kept for the next blocks.
 const SPARE_ENCODERS: usize = 32;
@@ -63,6 +63,8 @@ struct Block {
     rank: u8,
     /// Packets acknowledged.
     acked: u8,
+    /// Share of the symbols that the paths they took lose, summed.
+    losses_expected: f64,
     /// Packets that may still arrive, per path slot.
     in_flight: [u16; PATHS_MAX],
     dither: f64,
@@ -93,6 +95,8 @@ pub(crate) struct BlockSender {
     spare: Vec<Encoder>,
     next_symbol: SymbolId,
     window_end: SymbolId,
+    /// Symbols from the oldest block on that the paths can make use of.
+    span: u64,
     /// Every symbol below reached the receiver.
     base: SymbolId,
     /// Blocks from here on are missing from the last report for want of room.
@@ -116,6 +120,7 @@ impl BlockSender {
             spare: Vec::new(),
             next_symbol: SymbolId(0),
             window_end: SymbolId(0),
+            span: u64::MAX,
             base: SymbolId(0),
             reported_below: SymbolId(u64::MAX),
             loss: [LossRate::ZERO; PATHS_MAX],
@@ -151,6 +156,11 @@ impl BlockSender {
         self.loss[slot] = loss_rate;
     }
 
+    /// New symbols may run so far ahead of the oldest block.
+    pub(crate) fn set_span(&mut self, symbols: u64) {
+        self.span = symbols;
+    }
+
     fn index_of(&self, serial: u64) -> Option<usize> {
         let index = usize::try_from(serial.checked_sub(self.first_serial)?).ok()?;
         (index < self.blocks.len()).then_some(index)
@@ -178,7 +188,8 @@ impl BlockSender {
     /// First symbol that window or memory has no place for.
     fn symbols_end(&self) -> SymbolId {
         let oldest = self.blocks.front().map_or(self.next_symbol, |b| b.first);
-        self.window_end.min(oldest.plus(self.config.symbols_max))
+        let symbols_max = self.config.symbols_max.min(self.span);
+        self.window_end.min(oldest.plus(symbols_max))
     }
 
     /// Fills the next symbol and appends its systematic packet.
@@ -217,6 +228,7 @@ impl BlockSender {
             .expect("an open block has room, and the source kept to its room");
         block.count += 1;
         block.slot = slot;
+        block.losses_expected += self.loss[slot].share();
         let is_last = block.count >= block_symbols || is_window_full || !source.has_more();
         let header = Header::Systematic {
             symbol,
@@ -231,6 +243,40 @@ impl BlockSender {
             self.close(index);
         }
         Some((serial, header))
+    }
+
+    /// Whether a symbol sent before may still be of use to the receiver, as far as
+    /// is known.
+    pub(crate) fn is_wanted(&self, serial: u64, place: u8) -> bool {
+        let block = self.index_of(serial).map(|index| &self.blocks[index]);
+        block.is_some_and(|block| {
+            !block.is_done()
+                && block.first.plus(place.into()) >= self.base
+                && block.rank < block.count
+        })
+    }
+
+    /// Appends the systematic packet of a symbol once more.
+    pub(crate) fn write_copy(
+        &mut self,
+        serial: u64,
+        place: u8,
+        slot: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Header> {
+        let index = self.index_of(serial)?;
+        let block = &mut self.blocks[index];
+        let content = block.encoder.as_ref()?.content(place)?;
+        let header = Header::Systematic {
+            symbol: block.first.plus(place.into()),
+            index: place,
+            is_last: block.is_closed && place + 1 == block.count,
+        };
+        header.write(out);
+        out.extend_from_slice(content);
+        block.in_flight[slot] = block.in_flight[slot].saturating_add(1);
+        self.judge(index);
+        Some(header)
     }
 
     fn open_block(&mut self, symbol_len: usize) -> usize {
@@ -257,6 +303,7 @@ impl BlockSender {
             is_resolved: false,
             rank: 0,
             acked: 0,
+            losses_expected: 0.0,
             in_flight: [0; PATHS_MAX],
             dither: self.random.unit(),
         });
@@ -269,7 +316,8 @@ impl BlockSender {
         if core::mem::replace(&mut block.is_closed, true) || block.is_done() {
             return;
         }
-        let loss_rate = self.loss[block.slot];
+        // Its symbols may have gone out on several paths.
+        let loss_rate = LossRate::clamped(block.losses_expected / f64::from(block.count.max(1)));
         block.ahead = self
             .config
             .redundancy
@@ -291,12 +339,52 @@ impl BlockSender {
         self.ready.oldest(self.first_serial)
     }
 
+    /// The oldest block after `serial` that wants a packet.
+    pub(crate) fn next_ready(&self, serial: u64) -> Option<u64> {
+        // The set is a ring: what it finds must not lie before where it began.
+        let next = self.ready.oldest(serial + 1)?;
+        self.index_of(next).map(|_| next)
+    }
+
     /// The oldest block the receiver has not completed, for a probe.
     pub(crate) fn oldest_open(&self) -> Option<u64> {
+        self.oldest_open_index().map(|index| self.serial_of(index))
+    }
+
+    fn oldest_open_index(&self) -> Option<usize> {
         self.blocks
             .iter()
             .position(|block| !block.is_done() && block.count > 0)
-            .map(|index| self.serial_of(index))
+    }
+
+    /// The oldest block that is closed and not complete, as schedulers see it.
+    pub(crate) fn oldest_view(&self) -> Option<(u64, BlockView)> {
+        let index = self.oldest_open_index()?;
+        let block = &self.blocks[index];
+        block
+            .is_closed
+            .then(|| (self.serial_of(index), self.view_of(block)))
+    }
+
+    /// Whether a coded packet of the block is no longer than `udp_payload_max`.
+    pub(crate) fn fits(&self, serial: u64, udp_payload_max: usize) -> bool {
+        let block = self.index_of(serial).map(|index| &self.blocks[index]);
+        block.is_some_and(|block| block.symbol_len + CODED_OVERHEAD <= udp_payload_max)
+    }
+
+    fn view_of(&self, block: &Block) -> BlockView {
+        // Where the report had no room, what was acknowledged must do.
+        let dof = if block.first < self.reported_below {
+            block.rank
+        } else {
+            block.rank.max(block.acked)
+        };
+        BlockView {
+            dof_missing: u32::from(block.count.saturating_sub(dof)),
+            arrivals_expected: (block.in_flight.iter().zip(&self.loss))
+                .map(|(in_flight, loss)| f64::from(*in_flight) * arriving(*loss))
+                .sum(),
+        }
     }
 
     /// Appends a coded packet of the block. Returns `None` if there is no such
@@ -444,7 +532,7 @@ impl BlockSender {
     /// Decides anew whether the block wants a packet.
     fn judge(&mut self, index: usize) {
         let serial = self.serial_of(index);
-        let reported_below = self.reported_below;
+        let view = self.view_of(&self.blocks[index]);
         let block = &mut self.blocks[index];
         if block.is_done() {
             self.ready.set(serial, false);
@@ -456,18 +544,6 @@ impl BlockSender {
             self.ready.set(serial, false);
             return;
         }
-        // Where the report had no room, what was acknowledged must do.
-        let dof = if block.first < reported_below {
-            block.rank
-        } else {
-            block.rank.max(block.acked)
-        };
-        let view = BlockView {
-            dof_missing: u32::from(block.count.saturating_sub(dof)),
-            arrivals_expected: (block.in_flight.iter().zip(&self.loss))
-                .map(|(in_flight, loss)| f64::from(*in_flight) * arriving(*loss))
-                .sum(),
-        };
         if block.is_closed && block.ahead == 0 && block.in_flight_total() == 0 {
             block.is_resolved = true;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ctcp_units::{Duration, Instant, PathId, millis, seconds};
 
-use super::{Connection, ConnectionError, Event, Phase, Start};
+use super::{Connection, ConnectionError, Event, LocalIds, Phase, Start};
 use crate::Transmit;
 use crate::config::TransportConfig;
 use crate::crypto::{
@@ -95,12 +95,13 @@ impl Connection {
         now: Instant,
         config: Arc<TransportConfig>,
         remote: SocketAddr,
-        local_id: ConnectionId,
+        local: LocalIds,
         setup: &HelloSetup<'_>,
         mut random: SecretRandom,
     ) -> Result<Self, crate::crypto::ClientError> {
         let mut params = Vec::new();
         config.params().write(&mut params);
+        let local_id = local.id(PathId(0));
         let handshake = ClientHandshake::new(
             &ClientConfig {
                 server: &setup.server,
@@ -132,8 +133,9 @@ impl Connection {
         let start = Start {
             side: Side::Client,
             remote,
-            remote_id: ConnectionId([0; 8]),
+            remote_id: None,
             peer_key: setup.server,
+            local,
         };
         let phase = Phase::Hello(Box::new(hello));
         Ok(Self::new(now, config, &start, phase, random))
@@ -215,7 +217,7 @@ impl Connection {
         };
         self.keys = Some(accepted.keys);
         let path = &mut self.paths[0];
-        path.remote_id = ConnectionId(accepted.server_id);
+        path.remote_id = Some(ConnectionId(accepted.server_id));
         path.is_validated = true;
         self.phase = Phase::Open;
         self.last_received = now;
@@ -231,6 +233,7 @@ impl Connection {
             self.phase = Phase::Open;
             self.paths[0].is_validated = true;
             self.events.push_back(Event::Connected);
+            self.issue_path_ids();
         }
     }
 

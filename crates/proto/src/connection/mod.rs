@@ -2,9 +2,12 @@
 //! arithmetic of its own (architecture 9).
 //!
 //! `receive` takes datagrams in, `transmit` makes them, `timers` knows what is
-//! due when; this file holds the state and what the application calls.
+//! due when, `paths` opens and closes paths and watches them, `plan` asks the
+//! scheduler; this file holds the state and what the application calls.
 
 mod handshake;
+mod paths;
+mod plan;
 mod receive;
 mod stats;
 #[cfg(test)]
@@ -16,7 +19,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ctcp_congestion::controller_by_name;
 use ctcp_units::{Duration, Instant, PathId, StreamId, SymbolId};
 use thiserror::Error;
 
@@ -24,7 +26,8 @@ use crate::Transmit;
 use crate::block::{BlockReceiver, BlockSender, BlockViolation, SendConfig, SymbolSource};
 use crate::config::TransportConfig;
 use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom, UpdateError};
-use crate::path::{Cargo, Control, MtuMode, Path, PathSetup};
+use crate::path::{Cargo, Control, Path, PathPlace, PathState};
+use crate::schedule::Copies;
 use crate::stream::{
     OpenError, Read, ReadError, Side, StreamEvent, StreamViolation, Streams, StreamsConfig,
     WriteError,
@@ -33,6 +36,9 @@ use crate::wire::{ConnectionId, ParseError, TransportParams};
 
 use handshake::ClientHello;
 pub(crate) use handshake::HelloSetup;
+pub(crate) use paths::LocalIds;
+pub use paths::{ClosePathError, OpenPathError, PathEvent, PathOptions};
+use paths::{PathIds, path_setup};
 pub use stats::{ConnectionStats, PacketCounts};
 
 /// Names a connection at its endpoint.
@@ -117,6 +123,8 @@ pub enum Event {
     Connected,
     /// Something happened to a stream.
     Stream(StreamEvent),
+    /// Something happened to a path.
+    Path(PathEvent),
     /// The connection ended. Nothing follows but datagrams that say so.
     Closed(ConnectionError),
 }
@@ -134,7 +142,8 @@ enum Phase {
     /// This end closed; the close is said again to whoever still sends.
     Closing {
         until: Instant,
-        is_due: bool,
+        /// Index of the path on which it is said next.
+        next_path: usize,
         /// Datagrams that came since.
         heard: u32,
     },
@@ -164,8 +173,13 @@ pub struct Connection {
     keys: Option<Keys>,
     peer_key: PublicKey,
     peer_params: Option<TransportParams>,
+    /// At least one.
     paths: Vec<Path>,
+    ids: PathIds,
+    /// Frames about paths that the peer has not acknowledged.
+    path_controls: usize,
     sender: BlockSender,
+    copies: Copies,
     receiver: BlockReceiver,
     streams: Streams,
     /// Control frames to be sent, those of streams apart.
@@ -177,9 +191,6 @@ pub struct Connection {
     has_told_end: bool,
     close: (u32, String),
     last_received: Instant,
-    last_asked: Instant,
-    /// Signs of life asked for since the last symbol came.
-    quiet_asked: u32,
     random: SecretRandom,
     /// A packet too long for the batch it was made in.
     held: Option<(Transmit, Vec<u8>)>,
@@ -212,8 +223,9 @@ impl SymbolSource for Streams {
 pub(crate) struct Start {
     pub(crate) side: Side,
     pub(crate) remote: SocketAddr,
-    pub(crate) remote_id: ConnectionId,
+    pub(crate) remote_id: Option<ConnectionId>,
     pub(crate) peer_key: PublicKey,
+    pub(crate) local: LocalIds,
 }
 
 impl Connection {
@@ -236,21 +248,15 @@ impl Connection {
             seed: u64::from_be_bytes(random.array()),
         });
         let symbol_len_max = usize::from(config.udp_payload_max().max(1472));
-        let controller = controller_by_name(&config.congestion, &config.congestion_params)
-            .expect("the configuration was checked when the endpoint was made");
-        // 20 bytes more of IP header.
-        let mtu = match config.mtu {
-            MtuMode::Probed { ceiling } if start.remote.is_ipv6() => MtuMode::Probed {
-                ceiling: ceiling.saturating_sub(20),
-            },
-            mode => mode,
+        let place = PathPlace {
+            id: PathId(0),
+            slot: 0,
+            local: None,
+            remote: start.remote,
+            remote_id: start.remote_id,
         };
-        let setup = PathSetup {
-            controller,
-            mtu,
-            is_ecn_enabled: config.is_ecn_enabled,
-        };
-        let path = Path::new(now, PathId(0), start.remote, start.remote_id, setup);
+        let setup = path_setup(&config, start.remote, &config.congestion);
+        let path = Path::new(now, place, setup);
         Self {
             side: start.side,
             receiver: BlockReceiver::new(config.window_symbols, symbol_len_max),
@@ -261,7 +267,10 @@ impl Connection {
             peer_key: start.peer_key,
             peer_params: None,
             paths: vec![path],
+            ids: PathIds::new(start.local.clone()),
+            path_controls: 0,
             sender,
+            copies: Copies::default(),
             streams,
             controls: VecDeque::new(),
             responses: VecDeque::new(),
@@ -269,8 +278,6 @@ impl Connection {
             has_told_end: false,
             close: (close_code::NONE, String::new()),
             last_received: now,
-            last_asked: now,
-            quiet_asked: 0,
             random,
             held: None,
             fates: Vec::new(),
@@ -386,7 +393,7 @@ impl Connection {
                 self.close = (code, reason.to_owned());
                 self.phase = Phase::Closing {
                     until: now + self.drain_span(),
-                    is_due: true,
+                    next_path: 0,
                     heard: 0,
                 };
             }
@@ -399,7 +406,7 @@ impl Connection {
     fn drain_span(&self) -> Duration {
         let slowest = self.paths.iter().map(Path::probe_timeout).max();
         // After round trips of many seconds this could outlive what it is for.
-        (slowest.unwrap_or_default() * 3).min(self.config.idle_timeout)
+        (slowest.unwrap_or_default() * 3).min(self.idle_timeout())
     }
 
     /// The local address changed: every path proves itself anew.
@@ -409,11 +416,10 @@ impl Connection {
             return;
         }
         for index in 0..self.paths.len() {
-            let remote = self.paths[index].remote;
-            self.change_address(now, index, remote);
-        }
-        if !self.controls.contains(&Control::Ping) {
-            self.controls.push_back(Control::Ping);
+            if self.paths[index].is_validated {
+                self.change_address(now, index, self.paths[index].remote);
+                self.paths[index].is_ping_due = true;
+            }
         }
     }
 
@@ -428,7 +434,13 @@ impl Connection {
 
     /// Longest content of new symbols: what the narrowest path in use carries.
     fn content_max(&self) -> usize {
-        let narrowest = self.paths.iter().map(Path::udp_payload_max).min();
+        let narrowest = if let [path] = self.paths.as_slice() {
+            Some(path.udp_payload_max())
+        } else {
+            let in_use = self.paths.iter().zip(self.usable_paths());
+            let in_use = in_use.filter(|(_, is_usable)| *is_usable);
+            in_use.map(|(path, _)| path.udp_payload_max()).min()
+        };
         let peer_max = self.peer_params.map_or(usize::MAX, |params| {
             usize::try_from(params.udp_payload_max).unwrap_or(usize::MAX)
         });

@@ -2,14 +2,16 @@
 
 use std::net::SocketAddr;
 
-use ctcp_units::{Instant, PathId, SymbolId};
+use ctcp_units::{Duration, Instant, PathId, SymbolId, millis};
 
-use super::{Connection, ConnectionError, Event, Fate, Phase, Violation, close_code};
+use super::{
+    Connection, ConnectionError, Event, Fate, PathEvent, PathState, Phase, Violation, close_code,
+};
 use crate::Ecn;
 use crate::block::Insertion;
-use crate::crypto::OpenError;
-use crate::path::{Candidate, Cargo, Control, Resolved};
-use crate::stream::{StreamViolation, Streams};
+use crate::crypto::{OpenError, Opened, ReplayWindow};
+use crate::path::{Candidate, Cargo, Control, Path, PathUse, Resolved};
+use crate::stream::{Side, StreamViolation, Streams};
 use crate::wire::{
     AckView, Flags, Frame, FrameIter, Header, Reader, ReportsView, SYMBOL_LEN_PREFIX,
     SymbolTruncation, symbol_content_max,
@@ -17,6 +19,8 @@ use crate::wire::{
 
 /// Challenges sent to a new address before it is given up.
 const CHALLENGES: u8 = 5;
+/// Time between them, if a probe timeout is not less.
+const CHALLENGE_PAUSE: Duration = millis(500);
 /// Challenges of the peer answered at most at a time.
 const RESPONSES_MAX: usize = 8;
 
@@ -26,6 +30,7 @@ struct Arrival {
     now: Instant,
     /// Index of the path.
     path: usize,
+    path_id: PathId,
     from: SocketAddr,
     flags: Flags,
 }
@@ -46,29 +51,31 @@ impl Connection {
         }
         match &mut self.phase {
             Phase::Unproven { .. } | Phase::Open => {}
-            Phase::Closing { is_due, heard, .. } => {
+            Phase::Closing {
+                next_path, heard, ..
+            } => {
                 // Ever more rarely, as whoever sends may not be the peer.
                 *heard = heard.saturating_add(1);
-                *is_due |= heard.is_power_of_two();
+                if heard.is_power_of_two() {
+                    *next_path = 0;
+                }
                 return;
             }
             Phase::Hello(_) | Phase::Draining { .. } | Phase::Gone => return,
         }
-        let Some(index) = self.path_index(path) else {
-            self.stats.unexpected += 1;
-            return;
-        };
-        let Some(opened) = self.open(now, index, datagram) else {
+        let Some((index, opened)) = self.open(now, path, from, datagram) else {
             return;
         };
         self.on_proven();
         self.last_received = now;
+        self.paths[index].last_received = now;
         self.received.bytes += datagram.len() as u64;
         let flags = Flags(opened.flags);
         let number = opened.number.0;
-        let is_newest = self.paths[index].arrivals.on_packet(now, number, ecn);
-        if from != self.paths[index].remote {
-            if is_newest {
+        let path = &mut self.paths[index];
+        let is_newest = path.arrivals.on_packet(now, number, ecn);
+        if from != path.remote || !path.is_validated {
+            if is_newest && (from != path.remote || self.side == Side::Server) {
                 self.on_new_address(now, index, from);
             }
             self.paths[index].on_unproven_bytes(from, datagram.len());
@@ -76,6 +83,7 @@ impl Connection {
         let arrival = Arrival {
             now,
             path: index,
+            path_id: self.paths[index].id,
             from,
             flags,
         };
@@ -86,43 +94,58 @@ impl Connection {
         }
     }
 
+    /// Opens a packet; the first authentic one of a path makes the path.
     fn open(
         &mut self,
         now: Instant,
-        index: usize,
+        id: PathId,
+        from: SocketAddr,
         datagram: &mut [u8],
-    ) -> Option<crate::crypto::Opened> {
+    ) -> Option<(usize, Opened)> {
+        let known = self.paths.iter().position(|path| path.id == id);
+        let mut fresh = ReplayWindow::new();
+        let replay = match known {
+            Some(index) => &mut self.paths[index].replay,
+            None if self.is_open() && self.may_begin(id) => &mut fresh,
+            None => {
+                self.stats.unexpected += 1;
+                return None;
+            }
+        };
         let keys = self.keys.as_mut()?;
-        let path = &mut self.paths[index];
-        match keys.open_in_place(path.id, &mut path.replay, datagram) {
+        match keys.open_in_place(id, replay, datagram) {
             Ok(opened) => {
                 if opened.key_phase_changed {
                     let until = now + self.drain_span();
                     self.keys.as_mut()?.hold_previous_until(until);
                 }
-                Some(opened)
+                let index = match known {
+                    Some(index) => index,
+                    None => self.begin_path(now, id, from, fresh)?,
+                };
+                Some((index, opened))
             }
             Err(error) => {
-                match error {
-                    OpenError::Replay(_) => self.stats.replayed += 1,
-                    OpenError::UpdateTooEarly => {
-                        let error = ConnectionError::Violation(Violation::KeyUpdate);
-                        self.end(now, close_code::VIOLATION, "keys updated too early", error);
-                    }
-                    OpenError::TooManyForged => {
-                        let code = close_code::KEYS_WORN_OUT;
-                        self.end(
-                            now,
-                            code,
-                            "too many forgeries",
-                            ConnectionError::KeysWornOut,
-                        );
-                    }
-                    OpenError::Truncated { .. } | OpenError::NotProtected | OpenError::Forged => {
-                        self.stats.forged += 1;
-                    }
-                }
+                self.on_not_opened(now, error);
                 None
+            }
+        }
+    }
+
+    fn on_not_opened(&mut self, now: Instant, error: OpenError) {
+        match error {
+            OpenError::Replay(_) => self.stats.replayed += 1,
+            OpenError::UpdateTooEarly => {
+                let error = ConnectionError::Violation(Violation::KeyUpdate);
+                self.end(now, close_code::VIOLATION, "keys updated too early", error);
+            }
+            OpenError::TooManyForged => {
+                let code = close_code::KEYS_WORN_OUT;
+                let error = ConnectionError::KeysWornOut;
+                self.end(now, code, "too many forgeries", error);
+            }
+            OpenError::Truncated { .. } | OpenError::NotProtected | OpenError::Forged => {
+                self.stats.forged += 1;
             }
         }
     }
@@ -132,11 +155,13 @@ impl Connection {
     fn on_new_address(&mut self, now: Instant, index: usize, from: SocketAddr) {
         let path = &mut self.paths[index];
         if path.candidate.is_none_or(|known| known.address != from) {
+            let pause = CHALLENGE_PAUSE.min(path.probe_timeout());
             path.candidate = Some(Candidate {
                 address: from,
                 challenge: self.random.array(),
                 due: now,
                 tries_left: CHALLENGES,
+                pause,
                 bytes_left: 0,
             });
         }
@@ -205,7 +230,7 @@ impl Connection {
             }
         };
         if header != Header::Control {
-            self.quiet_asked = 0;
+            self.paths[arrival.path].quiet_asked = 0;
         }
         if is_eliciting {
             let wants_ack_now = arrival.flags.wants_ack_now();
@@ -231,8 +256,9 @@ impl Connection {
             let frame = frame?;
             is_eliciting |= frame.is_ack_eliciting();
             self.handle_frame(arrival, &frame)?;
-            if !self.is_open() {
-                break;
+            let is_there = |path: &Path| path.id == arrival.path_id;
+            if !self.is_open() || !self.paths.get(arrival.path).is_some_and(is_there) {
+                return Ok(false);
             }
         }
         Ok(is_eliciting)
@@ -273,9 +299,24 @@ impl Connection {
                     candidate.challenge == data && candidate.address == arrival.from
                 });
                 if let Some(candidate) = proven {
-                    self.change_address(arrival.now, arrival.path, candidate.address);
+                    self.on_address_proven(arrival.now, arrival.path, candidate.address);
                 }
             }
+            Frame::PathId { path, id } => self.on_path_id(path, id),
+            Frame::PathUse {
+                path,
+                sequence,
+                is_backup,
+                cost,
+            } => self.on_path_use(
+                path,
+                PathUse {
+                    sequence,
+                    is_backup,
+                    cost,
+                },
+            ),
+            Frame::PathClose(path) => self.on_path_close(path),
             Frame::Close { code, reason } => {
                 let until = arrival.now + self.drain_span();
                 self.phase = Phase::Draining { until };
@@ -288,10 +329,27 @@ impl Connection {
         Ok(())
     }
 
+    fn on_address_proven(&mut self, now: Instant, index: usize, remote: SocketAddr) {
+        if !self.paths[index].is_validated {
+            return self.on_path_validated(now, index, remote);
+        }
+        self.change_address(now, index, remote);
+        let path = self.paths[index].id;
+        self.tell_path(PathEvent::AddressChanged { path, remote });
+    }
+
     fn handle_ack(&mut self, arrival: Arrival, ack: &AckView<'_>) -> Result<(), Violation> {
         let unsent = Violation::UnsentAcknowledged(ack.path);
-        let index = self.path_index(ack.path).ok_or(unsent)?;
-        let is_same_path = index == arrival.path;
+        let Some(index) = self.path_index(ack.path) else {
+            // Sent before the path was closed.
+            return if self.was_path_opened(ack.path) {
+                Ok(())
+            } else {
+                Err(unsent)
+            };
+        };
+        let is_same_path = ack.path == arrival.path_id;
+        let was_active = self.paths[index].state() == PathState::Active;
         let (path, fates) = (&mut self.paths[index], &mut self.fates);
         let is_mtu_fallen = path
             .on_ack(arrival.now, ack, is_same_path, |resolved, has_arrived| {
@@ -307,6 +365,11 @@ impl Connection {
         }
         self.settle_fates(index);
         self.age_path(index, arrival.now);
+        self.fit_span(arrival.now);
+        let path = &self.paths[index];
+        if !was_active && path.state() == PathState::Active {
+            self.tell_path(PathEvent::Recovered(path.id));
+        }
         if is_mtu_fallen {
             self.fit_blocks_to_mtu();
         }
@@ -341,6 +404,13 @@ impl Connection {
             Control::Stream(said) if has_arrived => self.streams.on_control_acked(said),
             Control::Stream(said) => self.streams.on_control_lost(said),
             Control::Abandon { .. } if !has_arrived => self.controls.push_back(control),
+            Control::PathId { .. } | Control::PathUse { .. } | Control::PathClose(_) => {
+                if !has_arrived && self.is_path_control_wanted(control) {
+                    self.controls.push_back(control);
+                } else {
+                    self.path_controls = self.path_controls.saturating_sub(1);
+                }
+            }
             Control::Abandon { .. } | Control::Ping | Control::AckFloor { .. } => {}
         }
     }
@@ -359,7 +429,12 @@ impl Connection {
 
     /// Gives up blocks that no path can carry any more.
     pub(super) fn fit_blocks_to_mtu(&mut self) {
-        let widest = self.paths.iter().map(|path| path.udp_payload_max()).max();
+        let is_alive = |path: &&Path| path.state() <= PathState::Degraded;
+        let alive = self.paths.iter().filter(is_alive);
+        let widest = alive.map(Path::udp_payload_max).max().or_else(|| {
+            // All silent: whichever comes back first must do.
+            self.paths.iter().map(Path::udp_payload_max).max()
+        });
         let symbol_len_max = symbol_content_max(widest.unwrap_or(0)) + SYMBOL_LEN_PREFIX;
         let (streams, controls, stats) = (&mut self.streams, &mut self.controls, &mut self.stats);
         self.sender.abandon_longer_than(

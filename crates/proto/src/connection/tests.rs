@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ctcp_units::{Duration, Instant, PacketNumber, PathId, Random, StreamId, SymbolId, millis};
 
-use super::{Connection, Event, Start};
+use super::{Connection, Event, LocalIds, Start};
 use crate::config::TransportConfig;
 use crate::crypto::MIN_PACKET_LEN;
-use crate::crypto::{Keys, PublicKey, SecretRandom, Suite};
+use crate::crypto::{IdCipher, Keys, PublicKey, SecretRandom, Suite};
 use crate::stream::Side;
 use crate::wire::{ConnectionId, EcnCounts, Flags, Frame, GenerationReport, Header};
 
@@ -30,8 +30,12 @@ impl Liar {
         let start = Start {
             side: Side::Server,
             remote: "10.0.0.1:1".parse().unwrap(),
-            remote_id: ConnectionId([1; 8]),
+            remote_id: Some(ConnectionId([1; 8])),
             peer_key: PublicKey::from_bytes([2; 32]),
+            local: LocalIds {
+                cipher: Arc::new(IdCipher::generate(&mut SecretRandom::from_seed([1; 32]))),
+                connection: 0,
+            },
         };
         let mut params = config.params();
         params.window_symbols = 1 << 22;

@@ -2,9 +2,10 @@
 
 use ctcp_units::{Duration, Instant, seconds};
 
+use super::plan::Choice;
 use super::receive::note;
-use super::{Connection, ConnectionError, Phase};
-use crate::path::Control;
+use super::{Connection, Phase};
+use crate::path::Path;
 use crate::stream::Side;
 
 /// Time without symbols after which a client asks for a sign of life, if three
@@ -24,22 +25,19 @@ impl Connection {
             Phase::Gone => None,
             Phase::Open => {
                 let paths = self.paths.iter().flat_map(|path| {
-                    let candidate = path.candidate.map(|candidate| candidate.due);
+                    let candidate = path.candidate.filter(|_| path.remote_id.is_some());
+                    let is_in_use = path.is_validated;
                     [
                         path.deadline(),
                         path.arrivals.due(),
-                        path.mtu.next_timeout(),
-                        candidate,
+                        path.mtu.next_timeout().filter(|_| is_in_use),
+                        candidate.map(|candidate| candidate.due),
+                        self.keep_alive_deadline(path),
                     ]
                 });
                 let keys = self.keys.as_ref().and_then(|keys| keys.deadline());
                 paths
-                    .chain([
-                        keys,
-                        Some(self.idle_deadline()),
-                        self.keep_alive_deadline(),
-                        self.pacing_deadline(),
-                    ])
+                    .chain([keys, Some(self.idle_deadline()), self.pacing_deadline()])
                     .flatten()
                     .min()
             }
@@ -47,7 +45,7 @@ impl Connection {
     }
 
     fn idle_deadline(&self) -> Instant {
-        self.last_received + self.config.idle_timeout
+        self.last_received + self.idle_timeout()
     }
 
     /// Only the client keeps the way open: the NAT is on its side.
@@ -55,17 +53,18 @@ impl Connection {
     /// It also asks a few times, ever later, when symbols stop coming: should the
     /// NAT have given it another address, what the server sends is lost, and a
     /// reader has nothing else to say by which the server could find out.
-    fn keep_alive_deadline(&self) -> Option<Instant> {
-        if self.side != Side::Client {
+    fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
+        if self.side != Side::Client || !path.is_validated {
             return None;
         }
-        let quiet = (self.quiet_asked < QUIET_ASKED_MAX)
-            .then(|| QUIET.max(self.drain_span()) * (1 << self.quiet_asked.min(2)));
+        let patience = (path.probe_timeout() * 3).min(self.idle_timeout());
+        let quiet = (path.quiet_asked < QUIET_ASKED_MAX)
+            .then(|| QUIET.max(patience) * (1 << path.quiet_asked.min(2)));
         let interval = [quiet, self.config.keep_alive]
             .into_iter()
             .flatten()
             .min()?;
-        Some(self.last_received.max(self.last_asked) + interval)
+        Some(path.last_received.max(path.last_asked) + interval)
     }
 
     /// When the pacer lets go what tokens would pay for already.
@@ -73,11 +72,14 @@ impl Connection {
         if !self.has_symbols_to_send() {
             return None;
         }
-        self.paths
-            .iter()
-            .filter(|path| path.is_validated && path.has_token())
-            .map(|path| path.next_send_time(self.now))
-            .min()
+        let content_max = self.content_max();
+        let is_alone = self.paths.len() == 1;
+        let ready = self.paths.iter().enumerate().filter(|(index, path)| {
+            path.is_validated
+                && path.has_token()
+                && (is_alone || self.pick(self.now, *index, content_max) != Choice::Nothing)
+        });
+        ready.map(|(_, path)| path.next_send_time(self.now)).min()
     }
 
     /// Acts on every deadline that has passed.
@@ -95,13 +97,17 @@ impl Connection {
 
     fn handle_open_timeout(&mut self, now: Instant) {
         if now >= self.idle_deadline() {
-            let span = now - self.last_received;
-            return self.end(now, 0, "idle", ConnectionError::IdleTimeout(span));
+            let error = self.idle_error(now);
+            return self.end(now, 0, "idle", error);
         }
-        if self.keep_alive_deadline().is_some_and(|at| at <= now) {
-            self.last_asked = now;
-            self.quiet_asked = (self.quiet_asked + 1).min(QUIET_ASKED_MAX);
-            self.controls.push_back(Control::Ping);
+        for index in 0..self.paths.len() {
+            let deadline = self.keep_alive_deadline(&self.paths[index]);
+            if deadline.is_some_and(|at| at <= now) {
+                let path = &mut self.paths[index];
+                path.last_asked = now;
+                path.quiet_asked = (path.quiet_asked + 1).min(QUIET_ASKED_MAX);
+                path.is_ping_due = true;
+            }
         }
         if let Some(keys) = &mut self.keys {
             keys.handle_timeout(now);
@@ -111,6 +117,7 @@ impl Connection {
                 self.handle_path_timeout(now, index);
             }
         }
+        self.watch_paths(now);
     }
 
     fn handle_path_timeout(&mut self, now: Instant, index: usize) {
@@ -122,9 +129,7 @@ impl Connection {
             self.stats.probe_timeouts += 1;
             // The probe says again what may have been lost: a peer that waits
             // for credit has nothing to send by which the loss would show.
-            while let Some(control) = self.paths[index].control_log.take_oldest() {
-                self.on_control_fate(control, false);
-            }
+            self.repeat_controls(index);
         }
         self.settle_fates(index);
         self.age_path(index, now);

@@ -7,11 +7,14 @@
 
 use std::net::SocketAddr;
 
-use ctcp_units::{Duration, Instant};
+use ctcp_units::{Duration, Instant, seconds};
 
-use super::{Connection, ConnectionError, Phase, close_code};
-use crate::path::{Cargo, Control};
-use crate::stream::StreamControl;
+use super::paths::OPENING_PAUSE_MAX;
+use super::plan::Choice;
+use super::{Connection, ConnectionError, PathState, Phase, close_code};
+use crate::path::{Cargo, Control, Path, PathUse};
+use crate::schedule::Copied;
+use crate::stream::{Side, StreamControl};
 use crate::wire::{CLEAR_HEADER_LEN, CONTROL_OVERHEAD, Flags, Frame, Header, TAG_LEN};
 use crate::{Ecn, Transmit};
 
@@ -26,19 +29,11 @@ const CONTROLS_MAX: usize = 32;
 /// A batch never grows beyond what one UDP send can carry.
 const BATCH_BYTES_MAX: usize = 65_000;
 
+/// With challenges so far apart, four seconds have passed without an answer.
+const UNANSWERED_PAUSE: Duration = seconds(4);
+
 /// A packet with a challenge, or the answer to one.
 const CHALLENGE_LEN: usize = CLEAR_HEADER_LEN + 9 + TAG_LEN;
-
-/// What the next token pays for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    /// A combination of this block.
-    Coded(u64),
-    /// A new symbol.
-    Systematic,
-    /// Nothing to send, or nothing that may be sent.
-    Nothing,
-}
 
 impl Connection {
     /// The next datagrams to be sent: `out` is cleared and filled with up to
@@ -57,45 +52,61 @@ impl Connection {
         }
         match self.phase {
             Phase::Hello(_) => self.transmit_hello(now, out),
-            Phase::Closing { is_due: true, .. } => self.transmit_close(now, out),
-            Phase::Open => (0..self.paths.len()).find_map(|index| {
-                out.clear();
-                self.transmit_on(now, index, out, segments_max.max(1))
-            }),
+            Phase::Closing { .. } => self.transmit_close(now, out),
+            Phase::Open => {
+                let order = self.path_order(now);
+                order.iter().find_map(|index| {
+                    out.clear();
+                    self.transmit_on(now, index, index == order.lead(), out, segments_max.max(1))
+                })
+            }
             _ => None,
         }
     }
 
+    /// Says on every path that the connection ends.
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        if let Phase::Closing { is_due, .. } = &mut self.phase {
-            *is_due = false;
+        loop {
+            let Phase::Closing { next_path, .. } = &mut self.phase else {
+                return None;
+            };
+            let index = *next_path;
+            let path = self.paths.get(index)?;
+            *next_path += 1;
+            if !path.is_validated || path.remote_id.is_none() {
+                continue;
+            }
+            let remote = path.remote;
+            let (code, reason) = core::mem::take(&mut self.close);
+            self.begin(index, out);
+            Frame::Close {
+                code,
+                reason: &reason,
+            }
+            .write(out);
+            self.close = (code, reason);
+            self.seal(now, index, out, 0, Header::Control.flags(), Cargo::AckOnly)?;
+            return Some(self.single(index, remote, out));
         }
-        let remote = self.paths[0].remote;
-        let (code, reason) = core::mem::take(&mut self.close);
-        self.begin(0, out);
-        Frame::Close {
-            code,
-            reason: &reason,
-        }
-        .write(out);
-        self.close = (code, reason);
-        self.seal(now, 0, out, 0, Header::Control.flags(), Cargo::AckOnly)?;
-        Some(self.single(0, remote, out))
     }
 
+    /// `is_lead`: control frames take this path.
     fn transmit_on(
         &mut self,
         now: Instant,
         index: usize,
+        is_lead: bool,
         out: &mut Vec<u8>,
         segments_max: usize,
     ) -> Option<Transmit> {
-        if !self.paths[index].is_validated {
-            return None;
+        self.paths[index].remote_id?;
+        let unproven = self
+            .transmit_response(now, index, out)
+            .or_else(|| self.transmit_challenge(now, index, out));
+        if unproven.is_some() || !self.paths[index].is_validated {
+            return unproven;
         }
-        self.transmit_response(now, index, out)
-            .or_else(|| self.transmit_challenge(now, index, out))
-            .or_else(|| self.transmit_control(now, index, out))
+        self.transmit_control(now, index, is_lead, out)
             .or_else(|| self.transmit_mtu_probe(now, index, out))
             .or_else(|| self.transmit_symbols(now, index, out, segments_max))
             .or_else(|| self.transmit_ping(now, index, out))
@@ -129,7 +140,8 @@ impl Connection {
     fn begin(&self, index: usize, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         out.push(0);
-        out.extend_from_slice(&self.paths[index].remote_id.0);
+        let id = self.paths[index].remote_id;
+        out.extend_from_slice(&id.expect("nothing is sent before the id is known").0);
         out.extend_from_slice(&[0; 3]);
         start
     }
@@ -178,6 +190,9 @@ impl Connection {
         let id = self.paths[index].id;
         let place = self.responses.iter().position(|entry| entry.0 == id)?;
         let (_, address, data) = self.responses.remove(place)?;
+        // Proven by this answer, the path can bring a first sample of the round
+        // trip.
+        self.paths[index].is_ping_due |= !self.paths[index].has_rtt();
         self.transmit_unproven(now, index, address, Frame::PathResponse(data), out)
     }
 
@@ -209,9 +224,7 @@ impl Connection {
         index: usize,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let pause = self.paths[index]
-            .probe_timeout()
-            .min(Duration::from_millis(500));
+        let is_opening = self.side == Side::Client && !self.paths[index].is_validated;
         let candidate = self.paths[index].candidate.as_mut()?;
         if now < candidate.due {
             return None;
@@ -220,10 +233,51 @@ impl Connection {
             self.paths[index].candidate = None;
             return None;
         }
-        candidate.tries_left -= 1;
-        candidate.due = now + pause;
+        candidate.due = now + candidate.pause;
         let (address, challenge) = (candidate.address, candidate.challenge);
+        if is_opening {
+            return self.transmit_opening(now, index, challenge, out);
+        }
+        candidate.tries_left -= 1;
         self.transmit_unproven(now, index, address, Frame::PathChallenge(challenge), out)
+    }
+
+    /// The first packet of a path: who we are there, how it is to be used, and a
+    /// challenge. It goes out until it is answered or the path is closed.
+    fn transmit_opening(
+        &mut self,
+        now: Instant,
+        index: usize,
+        challenge: [u8; 8],
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let path = &mut self.paths[index];
+        let (id, remote, usage) = (path.id, path.remote, path.usage);
+        if let Some(candidate) = &mut path.candidate {
+            let before = candidate.pause;
+            candidate.pause = (before * 2).min(OPENING_PAUSE_MAX);
+            if before < UNANSWERED_PAUSE && candidate.pause >= UNANSWERED_PAUSE {
+                self.note_unanswered(index);
+            }
+        }
+        self.begin(index, out);
+        Frame::PathId {
+            path: id,
+            id: self.local_path_id(id),
+        }
+        .write(out);
+        if usage != PathUse::default() {
+            Frame::PathUse {
+                path: id,
+                sequence: usage.sequence,
+                is_backup: usage.is_backup,
+                cost: usage.cost,
+            }
+            .write(out);
+        }
+        Frame::PathChallenge(challenge).write(out);
+        self.seal(now, index, out, 0, Header::Control.flags(), Cargo::Control)?;
+        Some(self.single(index, remote, out))
     }
 
     /// Acknowledgements and control frames.
@@ -231,30 +285,32 @@ impl Connection {
         &mut self,
         now: Instant,
         index: usize,
+        is_lead: bool,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let has_ack = self.paths[index]
-            .arrivals
-            .due()
-            .is_some_and(|due| due <= now);
-        let has_controls = !self.controls.is_empty() || self.streams.has_control();
-        let path = &self.paths[index];
-        let is_probe = path.probes_due > 0
-            && (self.sender.oldest_open().is_none()
-                || path.probes_due == 1 && path.wants_small_probe());
-        if !has_ack && !has_controls && !is_probe {
+        let acked = self.path_to_acknowledge(now, index, is_lead);
+        let has_controls = is_lead && (!self.controls.is_empty() || self.streams.has_control());
+        let is_spared = self.is_spared(index);
+        let path = &mut self.paths[index];
+        let is_ping = core::mem::take(&mut path.is_ping_due);
+        let is_probe = is_ping
+            || path.probes_due > 0
+                && (is_spared
+                    || self.sender.oldest_open().is_none()
+                    || path.probes_due == 1 && path.wants_small_probe());
+        if acked.is_none() && !has_controls && !is_probe {
             return None;
         }
         let start = self.begin(index, out);
         let room = self.paths[index].udp_payload_max() - CONTROL_OVERHEAD;
         // What waits is acknowledged along with the rest.
-        if self.paths[index].arrivals.due().is_some() {
-            self.write_ack(now, index, out, room);
+        if let Some(acked) = acked.or_else(|| self.has_unacknowledged(index)) {
+            self.write_ack(now, acked, out, room);
         }
         let number = self.paths[index].next_number().0;
         let limit = start + CLEAR_HEADER_LEN + room;
         let mut count = 0;
-        while count < CONTROLS_MAX && out.len() + StreamControl::LEN_MAX <= limit {
+        while is_lead && count < CONTROLS_MAX && out.len() + StreamControl::LEN_MAX <= limit {
             let Some(control) = self.next_control() else {
                 break;
             };
@@ -267,7 +323,8 @@ impl Connection {
             count += 1;
         }
         if is_probe {
-            self.paths[index].probes_due -= 1;
+            let path = &mut self.paths[index];
+            path.probes_due = path.probes_due.saturating_sub(1);
         }
         if out.len() == start + CLEAR_HEADER_LEN {
             out.clear();
@@ -281,6 +338,27 @@ impl Connection {
         };
         self.seal(now, index, out, start, flags, cargo)?;
         Some(self.single(index, self.paths[index].remote, out))
+    }
+
+    fn has_unacknowledged(&self, index: usize) -> Option<usize> {
+        self.paths[index].arrivals.due().map(|_| index)
+    }
+
+    /// The path whose arrivals are to be acknowledged on path `index` now: its
+    /// own, as only that gives a round-trip sample; and, on the lead, those of
+    /// paths that cannot be relied on for it.
+    fn path_to_acknowledge(&self, now: Instant, index: usize, is_lead: bool) -> Option<usize> {
+        let is_due = |path: &Path| path.arrivals.due().is_some_and(|due| due <= now);
+        if is_due(&self.paths[index]) {
+            return Some(index);
+        }
+        if !is_lead || self.paths.len() == 1 {
+            return None;
+        }
+        let stuck = |path: &Path| {
+            is_due(path) && (path.state() != PathState::Active || path.remote_id.is_none())
+        };
+        self.paths.iter().position(stuck)
     }
 
     fn next_control(&mut self) -> Option<Control> {
@@ -320,33 +398,6 @@ impl Connection {
         Some(self.single(index, self.paths[index].remote, out))
     }
 
-    /// Whether a token would find something to pay for.
-    pub(super) fn has_symbols_to_send(&self) -> bool {
-        self.sender.oldest_ready().is_some()
-            || self.streams.can_fill() && self.sender.has_room_for_symbol(self.content_max())
-    }
-
-    /// What the next token pays for: the oldest block that wants a packet
-    /// ([MP12] Algorithm 3), else new data.
-    fn choose(&mut self, content_max: usize, is_probe: bool) -> Choice {
-        if let Some(block) = self.sender.oldest_ready() {
-            return Choice::Coded(block);
-        }
-        let has_data = self.streams.can_fill();
-        if has_data && self.sender.has_room_for_symbol(content_max) {
-            return Choice::Systematic;
-        }
-        // Whatever holds data back, the open block has its final count.
-        self.sender.close_open_block();
-        match self.sender.oldest_ready() {
-            Some(block) => Choice::Coded(block),
-            // Complete, it may have made room.
-            None if has_data && self.sender.has_room_for_symbol(content_max) => Choice::Systematic,
-            None if is_probe => (self.sender.oldest_open()).map_or(Choice::Nothing, Choice::Coded),
-            None => Choice::Nothing,
-        }
-    }
-
     fn transmit_symbols(
         &mut self,
         now: Instant,
@@ -355,12 +406,15 @@ impl Connection {
         segments_max: usize,
     ) -> Option<Transmit> {
         let content_max = self.content_max();
+        // A path that is silent while others are not gets a ping: whatever block
+        // a probe took along, would wait for it.
+        let may_probe = !self.is_spared(index);
         let mut segment_len = 0;
         let mut kind = Choice::Nothing;
         let is_marked = self.paths[index].marks_packets();
         for _ in 0..segments_max {
             let path = &mut self.paths[index];
-            let is_probe = path.probes_due > u32::from(path.wants_small_probe());
+            let is_probe = may_probe && path.probes_due > u32::from(path.wants_small_probe());
             if !is_probe {
                 if !path.has_token() {
                     path.is_app_limited = false;
@@ -370,11 +424,14 @@ impl Connection {
                     break;
                 }
             }
-            let choice = self.choose(content_max, is_probe);
+            let choice = self.choose(now, index, content_max, is_probe);
             let same_kind = matches!(
                 (kind, choice),
                 (Choice::Nothing, _)
-                    | (Choice::Systematic, Choice::Systematic)
+                    | (
+                        Choice::Systematic | Choice::Copy(_),
+                        Choice::Systematic | Choice::Copy(_)
+                    )
                     | (Choice::Coded(_), Choice::Coded(_))
             );
             if choice == Choice::Nothing {
@@ -445,6 +502,11 @@ impl Connection {
                 self.sender
                     .write_systematic(slot, content_max, out, &mut self.streams)
             }
+            Choice::Copy(Copied { block, place }) => {
+                self.copies.pop(slot);
+                let header = self.sender.write_copy(block, place, slot, out);
+                header.map(|header| (block, header))
+            }
             Choice::Nothing => None,
         };
         let Some((block, header)) = written else {
@@ -452,7 +514,12 @@ impl Connection {
             return Some(false);
         };
         match header {
-            Header::Systematic { .. } => self.sent.systematic += 1,
+            Header::Systematic { index: place, .. } => {
+                self.sent.systematic += 1;
+                if choice == Choice::Systematic {
+                    self.copy_symbol(index, Copied { block, place });
+                }
+            }
             Header::Coded { .. } => self.sent.coded += 1,
             Header::Control => {}
         }

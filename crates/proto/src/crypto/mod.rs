@@ -57,6 +57,7 @@ mod client;
 mod cookie;
 mod first_numbers;
 mod hello;
+mod id_cipher;
 mod identity;
 mod keys;
 mod mac;
@@ -76,6 +77,7 @@ pub use hello::{
     HELLO_LEN, HELLO_PAYLOAD_MAX, HandshakeKind, HelloId, PROTOCOL_VERSION, REPLY_PARAMS_MAX,
     Refusal,
 };
+pub use id_cipher::IdCipher;
 pub use identity::{Identity, KeyTextError, PublicKey, SecretKey};
 pub use keys::{HEADER_LEN, KEY_PHASE, Keys, MIN_PACKET_LEN, OpenError, Opened, TAG_LEN};
 pub use keys::{SealError, UpdateError};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use ctcp_units::{PathId, SymbolId};
 
 use crate::stream::StreamControl;
-use crate::wire::Frame;
+use crate::wire::{ConnectionId, Frame};
 
 /// A control frame that is repeated until a packet with it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,17 @@ pub(crate) enum Control {
     Ping,
     /// Symbols given up.
     Abandon { first: SymbolId, count: u8 },
+    /// Packets to us on `path` carry this id.
+    PathId { path: PathId, id: ConnectionId },
+    /// How the peer is to use a path.
+    PathUse {
+        path: PathId,
+        sequence: u64,
+        is_backup: bool,
+        cost: u8,
+    },
+    /// A path is gone.
+    PathClose(PathId),
     /// Ranges below are of no interest. Not repeated: the next one says more.
     AckFloor { path: PathId, floor: u64 },
 }
@@ -27,6 +38,19 @@ impl Control {
             Self::Stream(control) => control.frame(),
             Self::Ping => Frame::Ping,
             Self::Abandon { first, count } => Frame::Abandon { first, count },
+            Self::PathId { path, id } => Frame::PathId { path, id },
+            Self::PathUse {
+                path,
+                sequence,
+                is_backup,
+                cost,
+            } => Frame::PathUse {
+                path,
+                sequence,
+                is_backup,
+                cost,
+            },
+            Self::PathClose(path) => Frame::PathClose(path),
             Self::AckFloor { path, floor } => Frame::AckFloor { path, floor },
         }
     }

@@ -7,35 +7,37 @@
 mod arrivals;
 mod control_log;
 mod ecn;
+mod feedback;
 mod ledger;
 mod loss;
 mod mtu;
 mod pacer;
 mod ranges;
 mod rtt;
+mod state;
 
 pub(crate) use arrivals::{ACK_DELAY_MAX, Arrivals};
 pub(crate) use control_log::{Control, ControlLog};
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use ledger::{Cargo, Resolved};
 pub use mtu::MtuMode;
+pub use state::PathState;
 
 use std::net::SocketAddr;
 
-use ctcp_congestion::{
-    AckEvent, Controller, ControllerState, DeliverySample, EcnEvent, LossEvent, PathChangeEvent,
-    SentEvent, SilenceEvent, SpuriousLossEvent,
-};
+use ctcp_congestion::{Controller, ControllerState, PathChangeEvent, SentEvent, SilenceEvent};
 use ctcp_units::{Duration, Instant, PacketNumber, PathId, millis, seconds};
 
 use crate::crypto::ReplayWindow;
-use crate::wire::{AckView, ConnectionId};
-use ecn::{EcnAck, EcnCounts, EcnValidator};
+use crate::schedule::PathView;
+use crate::wire::ConnectionId;
+use ecn::EcnValidator;
 use ledger::{Ledger, SendState};
 use loss::{AckTally, LossEstimator, LossLedger};
 use mtu::{MtuDiscovery, MtuPacket};
 use pacer::Pacer;
 use rtt::RttEstimator;
+use state::Watch;
 
 /// Age at which packets no longer count towards their block, in round trips
 /// ([MP12] §III-E, `age_factor`).
@@ -61,9 +63,33 @@ pub(crate) struct Candidate {
     /// When the challenge is sent (again).
     pub(crate) due: Instant,
     pub(crate) tries_left: u8,
+    /// Time to the next challenge.
+    pub(crate) pause: Duration,
     /// Bytes that may still be sent there: [`AMPLIFICATION_MAX`] times what came
     /// from there.
     pub(crate) bytes_left: usize,
+}
+
+/// How the user wants a path to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PathUse {
+    /// Higher ones are newer.
+    pub(crate) sequence: u64,
+    pub(crate) is_backup: bool,
+    pub(crate) cost: u8,
+}
+
+/// Where a path leads and where it stands in its connection.
+#[derive(Debug)]
+pub(crate) struct PathPlace {
+    pub(crate) id: PathId,
+    /// Place in arrays over the paths in use.
+    pub(crate) slot: usize,
+    /// The local address, as the driver names it.
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) remote: SocketAddr,
+    /// What goes into packets to the peer, if that is known.
+    pub(crate) remote_id: Option<ConnectionId>,
 }
 
 /// What is the same for all paths of a connection.
@@ -79,12 +105,23 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     /// Place in arrays over the paths in use.
     pub(crate) slot: usize,
+    /// The local address, as the driver names it.
+    pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: SocketAddr,
-    /// What we put into packets to the peer.
-    pub(crate) remote_id: ConnectionId,
+    /// What goes into packets to the peer, if that is known.
+    pub(crate) remote_id: Option<ConnectionId>,
     /// The peer has proven that it receives at `remote`.
     pub(crate) is_validated: bool,
     pub(crate) candidate: Option<Candidate>,
+    pub(crate) usage: PathUse,
+    /// The last packet that came in.
+    pub(crate) last_received: Instant,
+    /// The last sign of life asked for because none came.
+    pub(crate) last_asked: Instant,
+    /// Signs of life asked for since the last symbol came.
+    pub(crate) quiet_asked: u32,
+    /// A sign of life is to be asked for.
+    pub(crate) is_ping_due: bool,
     pub(crate) replay: ReplayWindow,
     pub(crate) arrivals: Arrivals,
     pub(crate) control_log: ControlLog,
@@ -101,6 +138,7 @@ pub(crate) struct Path {
     /// Probes that may be sent now, tokens or not.
     pub(crate) probes_due: u32,
     last_progress: Instant,
+    watch: Watch,
     is_silent: bool,
     pub(crate) is_app_limited: bool,
     floor_announced: u64,
@@ -113,8 +151,17 @@ pub(crate) struct Path {
 pub struct PathStats {
     /// The path.
     pub id: PathId,
+    /// Where it begins, as the driver named it; `None` on the side that did not
+    /// open it.
+    pub local: Option<SocketAddr>,
     /// Where it leads.
     pub remote: SocketAddr,
+    /// What may be expected of it.
+    pub state: PathState,
+    /// It carries data only while no other path can.
+    pub is_backup: bool,
+    /// Hundredths of a second that data may wait for another path instead.
+    pub cost: u8,
     /// Smoothed round trip; `None` before the first sample.
     pub srtt: Option<Duration>,
     /// Smallest round trip of the path's life.
@@ -144,21 +191,21 @@ pub struct PathStats {
 }
 
 impl Path {
-    pub(crate) fn new(
-        now: Instant,
-        id: PathId,
-        remote: SocketAddr,
-        remote_id: ConnectionId,
-        setup: PathSetup,
-    ) -> Self {
+    pub(crate) fn new(now: Instant, place: PathPlace, setup: PathSetup) -> Self {
         let mtu = MtuDiscovery::new(setup.mtu);
         Self {
-            id,
-            slot: id.0 as usize % crate::block::PATHS_MAX,
-            remote,
-            remote_id,
+            id: place.id,
+            slot: place.slot,
+            local: place.local,
+            remote: place.remote,
+            remote_id: place.remote_id,
             is_validated: false,
             candidate: None,
+            usage: PathUse::default(),
+            last_received: now,
+            last_asked: now,
+            quiet_asked: 0,
+            is_ping_due: false,
             replay: ReplayWindow::new(),
             arrivals: Arrivals::new(),
             control_log: ControlLog::default(),
@@ -173,6 +220,7 @@ impl Path {
             probe_count: 0,
             probes_due: 0,
             last_progress: now,
+            watch: Watch::new(now),
             is_silent: false,
             is_app_limited: false,
             floor_announced: 0,
@@ -200,9 +248,37 @@ impl Path {
         self.rtt.srtt()
     }
 
+    /// A round trip has been measured.
+    pub(crate) const fn has_rtt(&self) -> bool {
+        self.rtt.has_sample()
+    }
+
     /// Number the next packet will have.
     pub(crate) fn next_number(&self) -> PacketNumber {
         self.ledger.next_number()
+    }
+
+    /// What the scheduler sees of it at `now`.
+    pub(crate) fn view(&self, now: Instant, is_usable: bool) -> PathView {
+        let tokens = self.controller.tokens();
+        let srtt = self.rtt.srtt();
+        let has_token = self.has_token();
+        // Tokens come back once a round trip each.
+        let wait = if has_token {
+            self.next_send_time(now) - now
+        } else {
+            srtt.div_f64(tokens.max(1.0))
+        };
+        PathView {
+            is_usable,
+            has_token,
+            wait,
+            srtt,
+            loss_rate: self.loss.planning_rate(),
+            in_flight: self.ledger.in_flight(),
+            tokens,
+            cost: self.usage.cost,
+        }
     }
 
     /// A token is there: one more packet may be in flight ([MP12] §III-C).
@@ -226,6 +302,9 @@ impl Path {
 
     /// A packet of `len` bytes of UDP payload leaves; returns its number.
     pub(crate) fn on_sent(&mut self, now: Instant, len: u16, cargo: Cargo, is_marked: bool) {
+        if self.ledger.eliciting_open() == 0 {
+            self.watch.begin(now);
+        }
         let number = self.ledger.on_sent(
             now,
             len,
@@ -253,183 +332,6 @@ impl Path {
         }
     }
 
-    /// Takes in an ACK. `on_resolved` hears of every packet whose fate became
-    /// known, and whether it arrived; `on_aged` of those too old to count on.
-    /// `is_same_path`: the ACK came on this path, so it gives an RTT sample.
-    ///
-    /// Returns `None` if it acknowledges what was never sent, else whether the
-    /// path's MTU fell.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &AckView<'_>,
-        is_same_path: bool,
-        mut on_resolved: impl FnMut(&Resolved, bool),
-    ) -> Option<bool> {
-        let mut marked_acked = 0;
-        let mut spurious = 0;
-        let (mtu, controller) = (&mut self.mtu, &mut self.controller);
-        let outcome = self.ledger.on_ack(now, ack.ranges, |resolved| {
-            marked_acked += u64::from(resolved.packet.is_marked);
-            if let Cargo::MtuProbe(size) = resolved.packet.cargo {
-                mtu.on_probe_acked(now, size);
-            } else {
-                mtu.on_acked(&mtu_packet(resolved));
-                if resolved.was_lost {
-                    spurious += 1;
-                    let number = resolved.number;
-                    controller.on_spurious_loss(&SpuriousLossEvent { now, number });
-                }
-            }
-            on_resolved(resolved, true);
-        })?;
-        let mut rtt_sample = None;
-        if let Some((_, newest)) = &outcome.newest
-            && is_same_path
-        {
-            let delay = ack.delay.min(ACK_DELAY_MAX);
-            let measured = now - newest.sent_at;
-            rtt_sample = Some(self.rtt.on_sample(now, measured, delay, newest.len));
-        }
-        if outcome.acked > 0 {
-            self.probe_count = 0;
-            self.probes_due = 0;
-            self.last_progress = now;
-            self.is_silent = false;
-        }
-        let entry = AckTally {
-            newly_acked: outcome.acked.into(),
-            spurious,
-            newly_lost: 0,
-            received_total: Some(ack.received),
-        };
-        let is_mtu_fallen = self.settle_losses(now, entry, &mut on_resolved);
-        self.report_ecn(now, ack, marked_acked, &outcome);
-        self.report_ack(now, rtt_sample, &outcome);
-        self.refresh(now);
-        Some(is_mtu_fallen)
-    }
-
-    /// Declares losses and reports them to estimators and controller. Returns
-    /// whether the MTU fell.
-    fn settle_losses(
-        &mut self,
-        now: Instant,
-        mut entry: AckTally,
-        on_resolved: &mut impl FnMut(&Resolved, bool),
-    ) -> bool {
-        let span = self.rtt.reordering_delay();
-        let mut first = None;
-        let mut last = None;
-        let mut is_mtu_fallen = false;
-        let (mtu, ecn) = (&mut self.mtu, &mut self.ecn);
-        self.ledger.detect_losses(now, span, |resolved| {
-            if let Cargo::MtuProbe(size) = resolved.packet.cargo {
-                mtu.on_probe_lost(now, size);
-            } else {
-                is_mtu_fallen |= mtu.on_lost(now, &mtu_packet(resolved));
-                entry.newly_lost += 1;
-                first.get_or_insert(resolved.number);
-                last = Some((resolved.number, resolved.packet.sent_at));
-            }
-            if resolved.packet.is_marked {
-                ecn.on_lost_marked(resolved.number);
-            }
-            on_resolved(resolved, false);
-        });
-        let tally = self.tally.enter(&entry);
-        self.loss.on_tally(&tally);
-        self.packets_lost = self.tally.lost_total();
-        if tally.lost > 0
-            && let (Some(first_lost), Some((last_lost, last_lost_sent_at))) = (first, last)
-        {
-            self.controller.on_loss(&LossEvent {
-                now,
-                lost_packets: tally.lost,
-                first_lost,
-                last_lost,
-                last_lost_sent_at,
-                largest_sent: self.largest_sent(),
-                in_flight: self.ledger.in_flight(),
-                rtt: self.rtt.summary(),
-                loss: self.loss.estimate(),
-            });
-        }
-        is_mtu_fallen
-    }
-
-    fn largest_sent(&self) -> PacketNumber {
-        PacketNumber(self.ledger.next_number().0.saturating_sub(1))
-    }
-
-    fn report_ecn(
-        &mut self,
-        now: Instant,
-        ack: &AckView<'_>,
-        newly_acked_ect: u64,
-        outcome: &ledger::AckOutcome,
-    ) {
-        let ce_packets = self.ecn.on_ack(&EcnAck {
-            newly_acked_ect,
-            advances_largest: outcome.newest.is_some(),
-            counts: Some(EcnCounts {
-                ect0: ack.ecn.ect0,
-                ect1: 0,
-                ce: ack.ecn.ce,
-            }),
-        });
-        if ce_packets > 0
-            && let Some((newest_acked, newest)) = &outcome.newest
-        {
-            self.ecn_ce += ce_packets;
-            self.controller.on_ecn(&EcnEvent {
-                now,
-                ce_packets,
-                newest_acked: *newest_acked,
-                sent_at: newest.sent_at,
-                largest_sent: self.largest_sent(),
-                in_flight: self.ledger.in_flight(),
-                rtt: self.rtt.summary(),
-            });
-        }
-    }
-
-    fn report_ack(
-        &mut self,
-        now: Instant,
-        rtt_sample: Option<Duration>,
-        outcome: &ledger::AckOutcome,
-    ) {
-        let Some((newest_acked, newest)) = &outcome.newest else {
-            return;
-        };
-        let delivered = self.ledger.delivered();
-        let interval = (now - newest.delivered_at).max(now - newest.sent_at);
-        let delivery = (!interval.is_zero()).then(|| DeliverySample {
-            delivered_packets: delivered - newest.delivered_before,
-            interval,
-            delivered_packets_before: newest.delivered_before,
-            lost_packets: self.packets_lost.saturating_sub(newest.lost_before),
-            in_flight_at_send: newest.in_flight_before,
-            app_limited: newest.app_limited,
-        });
-        self.controller.on_ack(&AckEvent {
-            now,
-            newest_acked: *newest_acked,
-            sent_at: newest.sent_at,
-            largest_sent: self.largest_sent(),
-            acked_packets: outcome.acked.into(),
-            in_flight: self.ledger.in_flight(),
-            app_limited: newest.app_limited,
-            in_recovery: false,
-            rtt_sample,
-            rtt: self.rtt.summary(),
-            delivered_packets: delivered,
-            delivery,
-            loss: self.loss.estimate(),
-        });
-    }
-
     /// Sets the pacer by what the controller now says.
     fn refresh(&mut self, now: Instant) {
         self.pacer.set_packet_bytes(self.mtu.current().into());
@@ -439,8 +341,12 @@ impl Path {
     }
 
     /// Packets older than 1.5 round trips no longer count towards their blocks.
-    pub(crate) fn age(&mut self, now: Instant, mut on_aged: impl FnMut(u64)) {
-        let limit = now.saturating_sub(self.rtt.age(AGE_FACTOR));
+    pub(crate) fn age(&mut self, now: Instant, on_aged: impl FnMut(u64)) {
+        self.age_before(now.saturating_sub(self.rtt.age(AGE_FACTOR)), on_aged);
+    }
+
+    /// Packets sent before `limit` no longer count towards their blocks.
+    pub(crate) fn age_before(&mut self, limit: Instant, mut on_aged: impl FnMut(u64)) {
         self.ledger.age(limit, |packet| {
             if let Cargo::Symbol { block } = packet.cargo {
                 on_aged(block);
@@ -450,8 +356,13 @@ impl Path {
 
     /// When loss detection or a probe is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
+        if !self.is_validated {
+            // Challenges have a time of their own.
+            return None;
+        }
         let loss = self.ledger.loss_deadline(self.rtt.reordering_delay());
-        loss.into_iter().chain(self.probe_deadline()).min()
+        let others = [self.probe_deadline(), self.silence_deadline()];
+        loss.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn probe_deadline(&self) -> Option<Instant> {
@@ -524,13 +435,14 @@ impl Path {
         if let Some(candidate) = &mut self.candidate
             && candidate.address == address
         {
-            candidate.bytes_left += AMPLIFICATION_MAX * len;
+            let more = candidate.bytes_left.saturating_add(AMPLIFICATION_MAX * len);
+            candidate.bytes_left = more;
         }
     }
 
     /// Whether `len` bytes may go to `address` now; they then count as sent.
     pub(crate) fn spend_unproven(&mut self, address: SocketAddr, len: usize) -> bool {
-        if address == self.remote {
+        if address == self.remote && self.is_validated {
             return true;
         }
         match &mut self.candidate {
@@ -557,13 +469,8 @@ impl Path {
         self.loss.reset();
         self.mtu.reset();
         self.ecn.on_path_change();
-        let mut given_up = 0;
-        self.ledger.lose_all(|resolved| {
-            given_up += u64::from(!matches!(resolved.packet.cargo, Cargo::MtuProbe(_)));
-            on_resolved(resolved, false);
-        });
+        self.give_up(&mut on_resolved);
         self.ledger.forget_reordering();
-        self.tally.give_up(given_up);
         self.controller.on_path_change(&PathChangeEvent {
             now,
             largest_sent: self.largest_sent(),
@@ -571,8 +478,19 @@ impl Path {
         self.probe_count = 0;
         self.probes_due = 1;
         self.last_progress = now;
+        self.watch.on_progress(now);
         self.is_silent = false;
         self.refresh(now);
+    }
+
+    /// Nothing that is on its way is waited for any more.
+    pub(crate) fn give_up(&mut self, mut on_resolved: impl FnMut(&Resolved, bool)) {
+        let mut given_up = 0;
+        self.ledger.lose_all(|resolved| {
+            given_up += u64::from(!matches!(resolved.packet.cargo, Cargo::MtuProbe(_)));
+            on_resolved(resolved, false);
+        });
+        self.tally.give_up(given_up);
     }
 
     /// A probe must also try a size that passes everywhere: what is lost may be
@@ -602,7 +520,11 @@ impl Path {
         let loss = self.loss.estimate();
         PathStats {
             id: self.id,
+            local: self.local,
             remote: self.remote,
+            state: self.state(),
+            is_backup: self.usage.is_backup,
+            cost: self.usage.cost,
             srtt: measured(self.rtt.srtt()),
             rtt_min: measured(self.rtt.rtt_min()),
             rtt_latest: measured(self.rtt.latest()),

@@ -1,104 +1,116 @@
-//! Which block the next token of a path pays for: pure decisions over read-only
-//! views (architecture 9).
+//! What the next token of a path pays for: pure decisions over read-only views
+//! (architecture 9).
 //!
-//! [`single_path`] is the corrected Algorithm 3 of [MP12] as printed in the
-//! sender's terms: oldest block first, a block is served while the packets
-//! expected to arrive fall short of the degrees of freedom it lacks. It walks
-//! all blocks and is the oracle of the tests. The sender reaches the same
-//! decision in O(1) by re-judging only the block that an event touched and
-//! keeping the answers in a [`ReadySet`].
+//! Each [`Scheduler`] has its own file. `mp12` walks all blocks as printed and is
+//! the oracle of the tests; the sender reaches the same decision in O(1) by
+//! re-judging only the block that an event touched and keeping the answers in a
+//! [`ReadySet`].
 
+pub(crate) mod auto;
+mod copies;
+pub(crate) mod mp12;
 mod ready;
+mod span;
+mod view;
 
+pub use auto::{takes_new, takes_repair};
+pub(crate) use copies::{Copied, Copies};
+pub use mp12::{multi_path, single_path};
 pub(crate) use ready::ReadySet;
+pub use span::symbols_ahead;
+pub use view::{BlockView, PathView};
 
-/// Loads within this of the need count as equal: (1−0.2)·40 must count as 32.
-const TOLERANCE: f64 = 1e-9;
+use thiserror::Error;
 
-/// What a scheduler sees of a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BlockView {
-    /// Degrees of freedom the receiver still lacks, as far as is known.
-    pub dof_missing: u32,
-    /// Packets of the block in flight that are expected to arrive: the sum of
-    /// (1 − p) over those younger than 1.5 round trips.
-    pub arrivals_expected: f64,
+/// How several paths share the work. With one path all are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheduler {
+    /// A packet goes where it arrives first, and no path rests while it could
+    /// help.
+    #[default]
+    Auto,
+    /// [MP12] Algorithm 4, corrected.
+    Mp12,
+    /// The path with the shortest round trip that has a token.
+    MinRtt,
+    /// Every symbol on every path, as far as their tokens go.
+    Redundant,
 }
 
-impl BlockView {
-    /// Whether what is in flight is expected to fall short ([MP12] Algorithm 3,
-    /// E-MP12-08 and -09).
-    pub fn falls_short(&self) -> bool {
-        self.dof_missing > 0 && self.arrivals_expected < f64::from(self.dof_missing) - TOLERANCE
-    }
+/// A name that no scheduler has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no scheduler is called `{0}`; there are auto, mp12, min-rtt and redundant")]
+pub struct UnknownScheduler(String);
 
-    /// Packets that would have to be sent on a path with this share of arrivals
-    /// to make up for what is expected to be missing; a real number.
-    pub fn packets_wanted(&self, arriving: f64) -> f64 {
-        (f64::from(self.dof_missing) - self.arrivals_expected) / arriving
+impl Scheduler {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Mp12, Self::MinRtt, Self::Redundant];
+
+    /// What users call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Mp12 => "mp12",
+            Self::MinRtt => "min-rtt",
+            Self::Redundant => "redundant",
+        }
     }
 }
 
-/// Algorithm 3 of [MP12], corrected (E-MP12-08, -09): the first block, oldest
-/// first, that falls short; `None` keeps the token.
-pub fn single_path(blocks: &[BlockView]) -> Option<usize> {
-    blocks.iter().position(BlockView::falls_short)
+impl core::fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl core::str::FromStr for Scheduler {
+    type Err = UnknownScheduler;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScheduler> {
+        let known = Self::ALL.into_iter().find(|one| one.name() == name);
+        known.ok_or_else(|| UnknownScheduler(name.to_owned()))
+    }
+}
+
+/// `min-rtt`: whether path `index` should send: no usable path with a shorter
+/// round trip has a token.
+pub fn is_shortest_free(index: usize, paths: &[PathView]) -> bool {
+    let own = (paths[index].srtt, index);
+    !paths.iter().enumerate().any(|(at, other)| {
+        at != index && other.is_usable && other.has_token && (other.srtt, at) < own
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::view::tests::path;
     use super::*;
 
-    fn block(dof_missing: u32, arrivals_expected: f64) -> BlockView {
-        BlockView {
-            dof_missing,
-            arrivals_expected,
-        }
-    }
-
-    /// The single-path decisions of `golden/scheduling.json`.
     #[test]
-    fn decisions_agree_with_the_golden_vectors() {
-        let golden: serde_json::Value =
-            serde_json::from_str(include_str!("../../tests/golden/scheduling.json")).unwrap();
-        let mut checked = 0;
-        for case in golden["cases"].as_array().unwrap() {
-            let paths = case["paths"].as_array().unwrap();
-            if paths.len() != 1 {
-                continue;
-            }
-            let number = |value: &serde_json::Value| value.as_f64().unwrap();
-            let (p, rtt) = (number(&paths[0]["p"]), number(&paths[0]["rtt"]));
-            let now = number(&case["now"]);
-            let current = case["currblk"].as_u64().unwrap();
-            let blocks: Vec<_> = (current..)
-                .zip(case["blocks"].as_array().unwrap())
-                .map(|(serial, view)| {
-                    let have = if serial == current {
-                        &case["currdof"]
-                    } else {
-                        &view["acked"]
-                    };
-                    let young = paths[0]["sent"].as_array().unwrap().iter().filter(|sent| {
-                        sent[1].as_u64() == Some(serial) && now < number(&sent[0]) + 1.5 * rtt
-                    });
-                    let missing = number(&view["k"]) - number(have);
-                    block(missing.max(0.0) as u32, (1.0 - p) * young.count() as f64)
-                })
-                .collect();
-            let expected = case["send_from_block"]
-                .as_u64()
-                .map(|b| (b - current) as usize);
-            assert_eq!(single_path(&blocks), expected, "{}", case["name"]);
-            checked += 1;
+    fn schedulers_have_the_names_that_find_them() {
+        for scheduler in Scheduler::ALL {
+            assert_eq!(scheduler.name().parse(), Ok(scheduler));
         }
-        assert!(checked >= 5, "{checked} cases have one path");
+        let unknown = "fastest".parse::<Scheduler>().unwrap_err();
+        assert!(unknown.to_string().contains("min-rtt"));
     }
 
     #[test]
-    fn forty_packets_at_20_percent_are_enough_for_32() {
-        assert!(!block(32, 0.8 * 40.0).falls_short());
-        assert!(block(32, 0.8 * 39.0).falls_short());
-        assert!(!block(0, 0.0).falls_short());
+    fn the_shortest_path_with_a_token_sends() {
+        let mut paths = [path(50, 10.0, 0.0), path(20, 10.0, 0.0), path(20, 1.0, 0.0)];
+        let free = |paths: &[PathView]| -> Vec<_> {
+            (0..paths.len())
+                .filter(|index| is_shortest_free(*index, paths))
+                .collect()
+        };
+        assert_eq!(free(&paths), [1]);
+        paths[1].has_token = false;
+        assert_eq!(
+            free(&paths),
+            [1, 2],
+            "a path without tokens holds nobody up"
+        );
+        paths[2].is_usable = false;
+        assert_eq!(free(&paths), [0, 1, 2]);
     }
 }

@@ -8,7 +8,10 @@ use ctcp_units::{Duration, PathId, StreamId, SymbolId};
 
 use super::ack::write_ack;
 use super::varint::{VARINT_MAX, varint_len};
-use super::{AckView, CLOSE_REASON_MAX, EcnCounts, ParseError, REPORTS_MAX, Reader, write_varint};
+use super::{
+    AckView, CLOSE_REASON_MAX, CONNECTION_ID_LEN, ConnectionId, EcnCounts, ParseError, REPORTS_MAX,
+    Reader, write_varint,
+};
 
 const PADDING: u8 = 0;
 const PING: u8 = 1;
@@ -21,9 +24,15 @@ const MAX_STREAMS: u8 = 7;
 const RESET_STREAM: u8 = 8;
 const STOP_SENDING: u8 = 9;
 const ABANDON: u8 = 10;
+const PATH_ID: u8 = 11;
 const PATH_CHALLENGE: u8 = 12;
 const PATH_RESPONSE: u8 = 13;
 const CLOSE: u8 = 14;
+const PATH_USE: u8 = 15;
+const PATH_CLOSE: u8 = 16;
+
+/// The bit of a path's use that makes it a backup.
+const USE_BACKUP: u8 = 1;
 
 /// Degrees of freedom held for one generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +104,26 @@ pub enum Frame<'a> {
         /// How many.
         count: u8,
     },
+    /// Packets to whoever says this carry `id` on `path`.
+    PathId {
+        /// The path.
+        path: PathId,
+        /// Its connection id.
+        id: ConnectionId,
+    },
+    /// How the peer is to use a path.
+    PathUse {
+        /// The path.
+        path: PathId,
+        /// Higher ones are newer.
+        sequence: u64,
+        /// Carries data only while no other path can.
+        is_backup: bool,
+        /// Hundredths of a second that data may wait for another path instead.
+        cost: u8,
+    },
+    /// The path is gone and its id is not used again.
+    PathClose(PathId),
     /// To be echoed on the path it came on.
     PathChallenge([u8; 8]),
     /// Echo of a challenge.
@@ -235,6 +264,18 @@ impl<'a> Frame<'a> {
                 first: SymbolId(bounded("symbol", reader.varint()?)?),
                 count: reader.u8()?,
             },
+            PATH_ID => Self::PathId {
+                path: path_id(reader)?,
+                id: ConnectionId(reader.array()?),
+            },
+            PATH_USE => Self::PathUse {
+                path: path_id(reader)?,
+                sequence: reader.varint()?,
+                // Other bits are for later.
+                is_backup: reader.u8()? & USE_BACKUP != 0,
+                cost: reader.u8()?,
+            },
+            PATH_CLOSE => Self::PathClose(path_id(reader)?),
             PATH_CHALLENGE => Self::PathChallenge(reader.array()?),
             PATH_RESPONSE => Self::PathResponse(reader.array()?),
             CLOSE => {
@@ -266,6 +307,11 @@ impl<'a> Frame<'a> {
             } => varint_len(stream.0) + 4 + varint_len(final_offset),
             Self::StopSending { stream, .. } => varint_len(stream.0) + 4,
             Self::Abandon { first, .. } => varint_len(first.0) + 1,
+            Self::PathId { path, .. } => varint_len(path.0.into()) + CONNECTION_ID_LEN,
+            Self::PathUse { path, sequence, .. } => {
+                varint_len(path.0.into()) + varint_len(sequence) + 2
+            }
+            Self::PathClose(path) => varint_len(path.0.into()),
             Self::PathChallenge(_) | Self::PathResponse(_) => 8,
             Self::Close { reason, .. } => 4 + 1 + reason.len().min(CLOSE_REASON_MAX),
         }
@@ -321,6 +367,27 @@ impl<'a> Frame<'a> {
                 out.push(ABANDON);
                 write_varint(out, first.0);
                 out.push(count);
+            }
+            Self::PathId { path, id } => {
+                out.push(PATH_ID);
+                write_varint(out, path.0.into());
+                out.extend_from_slice(&id.0);
+            }
+            Self::PathUse {
+                path,
+                sequence,
+                is_backup,
+                cost,
+            } => {
+                out.push(PATH_USE);
+                write_varint(out, path.0.into());
+                write_varint(out, sequence);
+                out.push(if is_backup { USE_BACKUP } else { 0 });
+                out.push(cost);
+            }
+            Self::PathClose(path) => {
+                out.push(PATH_CLOSE);
+                write_varint(out, path.0.into());
             }
             Self::PathChallenge(data) => {
                 out.push(PATH_CHALLENGE);
@@ -456,6 +523,17 @@ mod tests {
                 first: SymbolId(1 << 33),
                 count: 32,
             },
+            Frame::PathId {
+                path: PathId(3),
+                id: ConnectionId([9; 8]),
+            },
+            Frame::PathUse {
+                path: PathId(3),
+                sequence: 1 << 20,
+                is_backup: true,
+                cost: 7,
+            },
+            Frame::PathClose(PathId(70)),
             Frame::PathChallenge([1; 8]),
             Frame::PathResponse([2; 8]),
             Frame::Close {
@@ -479,6 +557,23 @@ mod tests {
         let mut expected = samples();
         expected.push(Frame::Padding);
         assert_eq!(read, Ok(expected));
+    }
+
+    #[test]
+    fn path_frames_are_pinned_to_their_bytes() {
+        let mut out = Vec::new();
+        for frame in samples().iter().filter(|frame| {
+            matches!(
+                frame,
+                Frame::PathId { .. } | Frame::PathUse { .. } | Frame::PathClose(_)
+            )
+        }) {
+            frame.write(&mut out);
+        }
+        let expected = [
+            11, 3, 9, 9, 9, 9, 9, 9, 9, 9, 15, 3, 0x80, 0x10, 0, 0, 1, 7, 16, 0x40, 70,
+        ];
+        assert_eq!(out, expected);
     }
 
     #[test]
