@@ -75,7 +75,7 @@ pub fn draw(recipe: &Recipe, figure: &Figure, mut data: ChartData) -> Chart {
     let (gap, right) = if is_single {
         (0.0, LABELS_WIDTH)
     } else {
-        (18.0, 12.0)
+        (36.0, 26.0)
     };
     let width = (WIDTH - LEFT - right - gap * (columns - 1) as f64) / columns as f64;
     let height = if is_single { 350.0 } else { 230.0 };
@@ -320,11 +320,27 @@ impl Drawing<'_> {
     fn labels(&self, canvas: &mut Canvas, panel: &Panel) {
         let frame = self.frame;
         let characters = ((LABELS_WIDTH - 56.0) / CHARACTER_WIDTH) as usize;
+        let count = panel
+            .curves
+            .iter()
+            .filter(|c| c.kind == Kind::Measured)
+            .count();
         let mut wanted: Vec<(f64, (f64, f64), &Curve, Vec<String>)> = panel
             .curves
             .iter()
-            .filter_map(|curve| {
-                let end = curve.dots.iter().rev().find_map(|dot| self.at(dot, 0.0))?;
+            .enumerate()
+            .filter_map(|(index, curve)| {
+                let is_measured = curve.kind == Kind::Measured;
+                let shift = if is_measured {
+                    self.shift(index, count)
+                } else {
+                    0.0
+                };
+                let end = curve
+                    .dots
+                    .iter()
+                    .rev()
+                    .find_map(|dot| self.at(dot, shift))?;
                 Some((end.1, end, curve, wrap(&curve.label, characters)))
             })
             .collect();

@@ -106,7 +106,7 @@ impl Checker<'_> {
         if sweep.sets.is_none() && Setting::named(axis).is_none() {
             let message = format!(
                 "the axis `{axis}` sets nothing: name it loss, loss_up, rate_mbit, rtt_ms, \
-                 queue_bdp, bytes or hidden_mbit, or say with `sets` what it sets; \
+                 queue_bdp, bytes, hidden_mbit or retries, or say with `sets` what it sets; \
                  `sets = []` if its cases do"
             );
             return self.refuse(axis, message);

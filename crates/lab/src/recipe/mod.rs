@@ -9,6 +9,7 @@
 mod builtin;
 mod check;
 mod error;
+mod radio;
 mod settings;
 mod unfold;
 mod value;
@@ -19,7 +20,8 @@ use serde::Deserialize;
 
 pub use builtin::recipes;
 pub use error::RecipeError;
-pub use settings::{FlowSpec, LossSpec, PathSpec, Radio, Settings, SystemSpec, WorkloadSpec};
+pub use radio::Radio;
+pub use settings::{FlowSpec, LossSpec, PathSpec, Settings, SystemSpec, WorkloadSpec};
 pub use value::{Bdp, Burst, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
 
 use crate::claim::{Claim, Restrictions};
@@ -120,6 +122,8 @@ pub enum Setting {
     Bytes,
     /// Mean rate of a hidden terminal.
     HiddenMbit,
+    /// Retransmissions by the radio.
+    Retries,
 }
 
 /// One place of a sweep: a number, or a number with a name and settings of its

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use super::value::{Bdp, Burst, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
+use super::radio::{self, Radio};
+use super::value::{Bdp, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
 use crate::point::{Position, Process, Program, System};
 
 /// A number, or something with keys.
@@ -106,114 +107,14 @@ impl<'de> Deserialize<'de> for LossSpec {
     }
 }
 
-/// Loss that is not independent, or that follows from something else.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Radio {
-    /// In bursts.
-    GilbertElliott {
-        /// Mean share.
-        share: Share,
-        /// Mean burst.
-        burst_packets: Burst,
-    },
-    /// Pulses on the air.
-    Interference {
-        /// From pulse to pulse.
-        period_ms: Millis,
-        /// Mean pulse.
-        pulse_ms: Millis,
-        /// Rate on the air.
-        phy_mbit: Mbit,
-        /// Loss between pulses.
-        noise_share: Share,
-        /// Retransmissions of a frame by the radio.
-        retries: Retries,
-    },
-    /// A station that does not hear the sender, and sends when it likes.
-    HiddenTerminal {
-        /// Its mean rate, counted in payload; 0 keeps silent.
-        hidden_mbit: Mbit,
-        /// Its packets.
-        packet_bytes: Bytes,
-        /// Rate on the air, of both.
-        phy_mbit: Mbit,
-        /// Time on the air besides the bits of a frame: preamble, headers.
-        overhead_us: f64,
-        /// Retransmissions of a frame by the radio.
-        retries: Retries,
-    },
-}
-
 impl LossSpec {
     /// The process, for packets of `mtu_bytes`.
     pub(super) fn process(&self, mtu_bytes: u32) -> Process {
         match self {
-            Self::Bernoulli(share) => bernoulli(share.get()),
-            Self::Radio(Radio::GilbertElliott {
-                share,
-                burst_packets,
-            }) => match share.get() {
-                0.0 => Process::None,
-                share => Process::GilbertElliott {
-                    share,
-                    burst_packets: burst_packets.get(),
-                },
-            },
-            Self::Radio(Radio::Interference {
-                period_ms,
-                pulse_ms,
-                phy_mbit,
-                noise_share,
-                retries,
-            }) => Process::Interference {
-                period_ms: period_ms.get(),
-                pulse_ms: pulse_ms.get(),
-                phy_mbit: phy_mbit.get(),
-                noise_share: noise_share.get(),
-                retries: retries.get() as u32,
-            },
-            Self::Radio(Radio::HiddenTerminal {
-                hidden_mbit,
-                packet_bytes,
-                phy_mbit,
-                overhead_us,
-                retries,
-            }) => {
-                let air = |bytes: f64| bytes * 8.0 / phy_mbit.get() + overhead_us;
-                let collision = collision_share(
-                    air(f64::from(mtu_bytes)),
-                    air(packet_bytes.get()),
-                    packet_bytes.get() * 8.0 / hidden_mbit.get(),
-                );
-                bernoulli(collision.powi(retries.get() as i32 + 1))
-            }
+            Self::Bernoulli(share) => radio::bernoulli(share.get()),
+            Self::Radio(radio) => radio.process(mtu_bytes),
         }
     }
-}
-
-/// Bernoulli loss, or none.
-fn bernoulli(share: f64) -> Process {
-    if share > 0.0 {
-        Process::Bernoulli { share }
-    } else {
-        Process::None
-    }
-}
-
-/// Share of frames of `frame_us` on the air that meet a packet of a station that
-/// sends packets of `packet_us`, one every `every_us` on average, with
-/// exponential gaps.
-///
-/// A frame passes if the station is silent at its start, and stays so until its
-/// end: (g / (g + h)) · e^(−f/g), gap g, packet h, frame f. Where the station
-/// would have to send all the time nothing passes; 0.99 stands for that.
-fn collision_share(frame_us: f64, packet_us: f64, every_us: f64) -> f64 {
-    let gap = every_us - packet_us;
-    if gap <= 0.0 {
-        return 0.99;
-    }
-    (1.0 - gap / every_us * (-frame_us / gap).exp()).min(0.99)
 }
 
 /// What a series or a case changes.
@@ -234,12 +135,18 @@ pub struct Settings {
     pub loss_position: Option<Position>,
     /// Mean rate of a hidden terminal.
     pub hidden_mbit: Option<Mbit>,
+    /// Retransmissions by the radio.
+    pub retries: Option<Retries>,
     /// Size of the objects fetched.
     pub bytes: Option<Bytes>,
     /// How many are fetched.
     pub count: Option<Scaled<Count>>,
     /// Length of the film.
     pub film_s: Option<Scaled<Span>>,
+    /// What is not counted of a bulk transfer.
+    pub warmup_s: Option<Scaled<Seconds>>,
+    /// What is counted of it.
+    pub duration_s: Option<Scaled<Span>>,
     /// Who fetches or plays.
     pub program: Option<Program>,
 }
@@ -407,19 +314,4 @@ pub enum WorkloadSpec {
         /// Who plays.
         program: Program,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_silent_neighbour_hits_nothing_and_a_busy_one_everything() {
-        // 1500 bytes at 11 Mbit/s against 1445 bytes every second: almost never.
-        assert!(collision_share(1300.0, 1250.0, 1e6) < 0.003);
-        assert_eq!(collision_share(1300.0, 1250.0, 1250.0), 0.99);
-        // Against a count by hand: half the time silent, then a whole gap's length.
-        let share = collision_share(1000.0, 1000.0, 2000.0);
-        assert!((share - (1.0 - 0.5 * (-1.0f64).exp())).abs() < 1e-12);
-    }
 }

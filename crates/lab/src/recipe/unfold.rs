@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::{LossSpec, Radio};
-use super::{Bdp, Bytes, Mbit, Millis, Share};
+use super::Radio;
+use super::settings::LossSpec;
+use super::{Bdp, Bytes, Mbit, Millis, Retries, Share};
 use super::{Case, PathSpec, Recipe, RecipeError, Scale, Series, Setting, Settings, WorkloadSpec};
 use crate::point::{Flow, Loss, Path, Point, Process, Workload};
 
@@ -163,6 +164,7 @@ impl Setting {
             "queue_bdp" => Self::QueueBdp,
             "bytes" => Self::Bytes,
             "hidden_mbit" => Self::HiddenMbit,
+            "retries" => Self::Retries,
             _ => return None,
         })
     }
@@ -192,9 +194,12 @@ impl Settings {
             loss_up,
             loss_position,
             hidden_mbit,
+            retries,
             bytes,
             count,
             film_s,
+            warmup_s,
+            duration_s,
             program
         );
     }
@@ -214,6 +219,7 @@ impl Settings {
             Setting::QueueBdp => self.queue_bdp = Some(Bdp::new(value)?),
             Setting::Bytes => self.bytes = Some(Bytes::new(value)?),
             Setting::HiddenMbit => self.hidden_mbit = Some(Mbit::new(value)?),
+            Setting::Retries => self.retries = Some(Retries::new(value)?),
         }
         Ok(())
     }
@@ -235,23 +241,30 @@ fn with_share(base: &LossSpec, share: Share) -> LossSpec {
 impl PathSpec {
     fn unfold(&self, overrides: &Settings) -> Path {
         let position = overrides.loss_position.unwrap_or(self.loss_position);
-        let loss = |spec: &LossSpec| {
+        let radio = |spec: &LossSpec| {
             let mut spec = spec.clone();
-            if let (Some(rate), LossSpec::Radio(Radio::HiddenTerminal { hidden_mbit, .. })) =
-                (overrides.hidden_mbit, &mut spec)
-            {
-                *hidden_mbit = rate;
+            if let LossSpec::Radio(radio) = &mut spec {
+                radio.change(overrides.hidden_mbit, overrides.retries);
             }
-            let process = spec.process(self.mtu_bytes);
-            Loss { position, process }
+            spec
+        };
+        let down = radio(overrides.loss.as_ref().unwrap_or(&self.loss));
+        let up = radio(overrides.loss_up.as_ref().unwrap_or(&self.loss_up));
+        let rate_mbit = match &down {
+            LossSpec::Radio(radio) => radio.rate_mbit(self.mtu_bytes),
+            LossSpec::Bernoulli(_) => None,
+        };
+        let loss = |spec: &LossSpec| Loss {
+            position,
+            process: spec.process(self.mtu_bytes),
         };
         Path {
-            rate_mbit: overrides.rate_mbit.unwrap_or(self.rate_mbit).get(),
+            rate_mbit: rate_mbit.unwrap_or(overrides.rate_mbit.unwrap_or(self.rate_mbit).get()),
             rtt_ms: overrides.rtt_ms.unwrap_or(self.rtt_ms).get(),
             queue_bdp: overrides.queue_bdp.unwrap_or(self.queue_bdp).get(),
             mtu_bytes: self.mtu_bytes,
-            loss_down: loss(overrides.loss.as_ref().unwrap_or(&self.loss)),
-            loss_up: loss(overrides.loss_up.as_ref().unwrap_or(&self.loss_up)),
+            loss_down: loss(&down),
+            loss_up: loss(&up),
         }
     }
 }
@@ -263,8 +276,18 @@ impl WorkloadSpec {
                 warmup_s,
                 duration_s,
             } => Workload::Bulk {
-                warmup_s: warmup_s.at(scale).get(),
-                duration_s: duration_s.at(scale).get(),
+                warmup_s: overrides
+                    .warmup_s
+                    .as_ref()
+                    .unwrap_or(warmup_s)
+                    .at(scale)
+                    .get(),
+                duration_s: overrides
+                    .duration_s
+                    .as_ref()
+                    .unwrap_or(duration_s)
+                    .at(scale)
+                    .get(),
             },
             Self::Fetch {
                 bytes,

@@ -46,7 +46,7 @@ pub(super) fn facts<'a>(records: impl Iterator<Item = &'a Record>) -> Facts {
         for (set, value) in sets {
             set.insert(value.clone());
         }
-        facts.programs.extend(from.programs.iter().cloned());
+        facts.programs.extend(from.programs.iter().map(|text| name_and_version(text)));
         facts
             .days
             .extend(record.started_at.get(..10).map(str::to_owned));
@@ -63,6 +63,12 @@ pub(super) fn facts<'a>(records: impl Iterator<Item = &'a Record>) -> Facts {
     facts.timing_us = median(&timing).zip(timing.last().copied());
     facts.idle = median(&idle).zip(idle.first().copied());
     facts
+}
+
+/// Without what a program was built with.
+fn name_and_version(text: &str) -> String {
+    let end = [" (", " built", "  protocol"].iter().filter_map(|mark| text.find(mark)).min();
+    text[..end.unwrap_or(text.len())].to_owned()
 }
 
 impl Facts {

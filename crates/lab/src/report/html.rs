@@ -94,6 +94,13 @@ fn head(out: &mut String, sections: &[Section<'_>]) {
     for (name, value) in facts.provenance() {
         let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
     }
+    if facts.busy > 0 {
+        let _ = write!(
+            out,
+            "<dt>Busy machine</dt><dd>{} of the runs: not to be trusted until run again on an idle one</dd>",
+            facts.busy
+        );
+    }
     if failed > 0 {
         let _ = write!(
             out,
