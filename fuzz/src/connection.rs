@@ -324,6 +324,7 @@ impl World {
                 match event {
                     Event::Connected => end.active = Some(*handle),
                     Event::Stream(event) => self.model.on_event(at, event, &mut **connection),
+                    Event::Path(_) => {}
                     Event::Closed(error) => {
                         self.is_over |= end.active == Some(*handle);
                         check_end(&error);
