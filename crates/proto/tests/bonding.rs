@@ -208,5 +208,5 @@ fn four_paths_reach_their_sum() {
         (20.0, 100, 0.02),
         (15.0, 150, 0.05),
     ];
-    check_beside_single("four, 5-20 Mbit/s, 10-150 ms, 0-10 %", &lines, 0.92, 0.8);
+    check_beside_single("four, 5-20 Mbit/s, 10-150 ms, 0-10 %", &lines, 0.92, 0.7);
 }
