@@ -46,7 +46,9 @@ pub(super) fn facts<'a>(records: impl Iterator<Item = &'a Record>) -> Facts {
         for (set, value) in sets {
             set.insert(value.clone());
         }
-        facts.programs.extend(from.programs.iter().map(|text| name_and_version(text)));
+        facts
+            .programs
+            .extend(from.programs.iter().map(|text| name_and_version(text)));
         facts
             .days
             .extend(record.started_at.get(..10).map(str::to_owned));
@@ -67,7 +69,10 @@ pub(super) fn facts<'a>(records: impl Iterator<Item = &'a Record>) -> Facts {
 
 /// Without what a program was built with.
 fn name_and_version(text: &str) -> String {
-    let end = [" (", " built", "  protocol"].iter().filter_map(|mark| text.find(mark)).min();
+    let end = [" (", " built", "  protocol"]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min();
     text[..end.unwrap_or(text.len())].to_owned()
 }
 
