@@ -11,7 +11,7 @@ mod multi;
 mod support;
 
 use ctcp_link::{LinkConfig, LossModel};
-use ctcp_proto::{PathOptions, TransportConfig};
+use ctcp_proto::{PathOptions, Scheduler, TransportConfig};
 use ctcp_units::{LossRate, Rate, millis, seconds};
 use multi::{Download, Multi};
 use support::{Which, base_seed, transport};
@@ -34,8 +34,9 @@ fn payload_rate(lines: &[Line]) -> f64 {
     lines.iter().map(|line| line.0).sum::<f64>() * 1e6 * 1436.0 / 1500.0
 }
 
-fn config() -> TransportConfig {
+fn config(scheduler: Scheduler) -> TransportConfig {
     let mut config = transport();
+    config.scheduler = scheduler;
     config.congestion = std::env::var("CTCP_CONGESTION").unwrap_or_else(|_| "cc14".to_owned());
     if let Ok(name) = std::env::var("CTCP_SCHEDULER") {
         config.scheduler = name.parse().unwrap();
@@ -43,12 +44,12 @@ fn config() -> TransportConfig {
     config
 }
 
-fn world(seed: u64, lines: &[Line]) -> Multi {
+fn world(seed: u64, lines: &[Line], scheduler: Scheduler) -> Multi {
     let links: Vec<_> = lines
         .iter()
         .map(|line| (link(*line), link(*line)))
         .collect();
-    let mut world = Multi::new(seed, &links, config(), config());
+    let mut world = Multi::new(seed, &links, config(scheduler), config(scheduler));
     world.connect();
     for network in 1..lines.len() {
         world.open_path(network, &PathOptions::default());
@@ -57,8 +58,8 @@ fn world(seed: u64, lines: &[Line]) -> Multi {
 }
 
 /// Share of the payload rate from the fifth second on.
-fn steady(seed: u64, lines: &[Line]) -> f64 {
-    let mut world = world(seed, lines);
+fn steady(seed: u64, lines: &[Line], scheduler: Scheduler) -> f64 {
+    let mut world = world(seed, lines, scheduler);
     let mut download = Download::begin(&mut world, u64::MAX);
     let slowest = lines.iter().map(|line| line.1).max().unwrap();
     let warm_up = seconds(5).max(millis(slowest) * 20);
@@ -93,11 +94,12 @@ fn steady(seed: u64, lines: &[Line]) -> f64 {
 
 /// Time for `len` bytes from the connection's first moment, as a share.
 fn cold(seed: u64, lines: &[Line], len: u64) -> f64 {
+    let scheduler = Scheduler::Auto;
     let links: Vec<_> = lines
         .iter()
         .map(|line| (link(*line), link(*line)))
         .collect();
-    let mut world = Multi::new(seed, &links, config(), config());
+    let mut world = Multi::new(seed, &links, config(scheduler), config(scheduler));
     let start = world.now;
     world.connect();
     for network in 1..lines.len() {
@@ -119,7 +121,9 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 fn check_steady(name: &str, lines: &[Line], aim: f64, least: f64) {
-    let shares: Vec<_> = seeds().map(|seed| steady(seed, lines)).collect();
+    let shares: Vec<_> = seeds()
+        .map(|seed| steady(seed, lines, Scheduler::Auto))
+        .collect();
     let share = shares.iter().sum::<f64>() / shares.len() as f64;
     println!("{name}, steady: {share:.4}, aim {aim}");
     assert!(share >= least, "{name}: {share} below {least}");
@@ -130,9 +134,9 @@ fn check_steady(name: &str, lines: &[Line], aim: f64, least: f64) {
 fn check_beside_single(name: &str, lines: &[Line], aim: f64, least: f64) {
     check_steady(name, lines, aim, least);
     let seed = seeds().start;
-    let rate = |line: &Line| steady(seed, &[*line]) * payload_rate(&[*line]);
+    let rate = |line: &Line| steady(seed, &[*line], Scheduler::Auto) * payload_rate(&[*line]);
     let alone = lines.iter().map(rate).sum::<f64>() / payload_rate(lines);
-    let together = steady(seed, lines);
+    let together = steady(seed, lines, Scheduler::Auto);
     println!("{name}: {together:.4} together, {alone:.4} one by one");
     assert!(
         together >= alone - 0.03,
@@ -209,4 +213,26 @@ fn four_paths_reach_their_sum() {
         (15.0, 150, 0.05),
     ];
     check_beside_single("four, 5-20 Mbit/s, 10-150 ms, 0-10 %", &lines, 0.92, 0.7);
+}
+
+/// What the other schedulers are worth on unequal paths; `redundant` is for what
+/// must arrive, not for rate: it has what the quickest path has, or more.
+#[test]
+fn other_schedulers_use_all_paths_too() {
+    for (scheduler, least) in [
+        (Scheduler::Mp12, 0.85),
+        (Scheduler::MinRtt, 0.9),
+        (Scheduler::Redundant, 0.6),
+    ] {
+        for lines in [TWINS, UNEQUAL] {
+            let least = if scheduler == Scheduler::Redundant && lines == TWINS {
+                0.45
+            } else {
+                least
+            };
+            let share = steady(seeds().start, &lossy(lines, 0.01), scheduler);
+            println!("{scheduler}: {share:.4} of {lines:?} at 1 %");
+            assert!(share >= least, "{scheduler}: {share}");
+        }
+    }
 }

@@ -262,6 +262,13 @@ fn bytes_are_exact_and_nothing_stalls_whatever_paths_do() {
     );
 }
 
+/// 100637: what followed the close of another path in a packet was passed over,
+/// and acknowledged.
+#[test]
+fn seeds_that_once_failed_pass() {
+    live(100_637);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     let first = base_seed(0);

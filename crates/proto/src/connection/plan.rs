@@ -199,10 +199,11 @@ impl Connection {
     }
 
     /// Algorithm 4 of [MP12]: the oldest block is judged with what other paths
-    /// will have delivered, the others without.
+    /// will have delivered, the others without. Below zero that counts as nothing:
+    /// see docs/deviations.md.
     fn repair_of_mp12(&self, index: usize, paths: &[PathView]) -> Option<u64> {
         let current = self.sender.oldest_view();
-        let others = mp12::delivered_before(index, paths);
+        let others = mp12::delivered_before(index, paths).max(0.0);
         if let Some((block, view)) = current
             && view.falls_short_beside(others)
             && self.carries(index, block)

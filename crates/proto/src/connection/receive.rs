@@ -28,9 +28,8 @@ const RESPONSES_MAX: usize = 8;
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     now: Instant,
-    /// Index of the path.
-    path: usize,
-    path_id: PathId,
+    /// A frame may close it, or another: its index is not to be relied on.
+    path: PathId,
     from: SocketAddr,
     flags: Flags,
 }
@@ -82,8 +81,7 @@ impl Connection {
         }
         let arrival = Arrival {
             now,
-            path: index,
-            path_id: self.paths[index].id,
+            path: self.paths[index].id,
             from,
             flags,
         };
@@ -229,12 +227,14 @@ impl Connection {
                 true
             }
         };
-        if header != Header::Control {
-            self.paths[arrival.path].quiet_asked = 0;
+        if header != Header::Control
+            && let Some(index) = self.path_index(arrival.path)
+        {
+            self.paths[index].quiet_asked = 0;
         }
-        if is_eliciting {
+        if is_eliciting && let Some(index) = self.path_index(arrival.path) {
             let wants_ack_now = arrival.flags.wants_ack_now();
-            self.paths[arrival.path]
+            self.paths[index]
                 .arrivals
                 .on_ack_eliciting(arrival.now, wants_ack_now);
         }
@@ -256,9 +256,8 @@ impl Connection {
             let frame = frame?;
             is_eliciting |= frame.is_ack_eliciting();
             self.handle_frame(arrival, &frame)?;
-            let is_there = |path: &Path| path.id == arrival.path_id;
-            if !self.is_open() || !self.paths.get(arrival.path).is_some_and(is_there) {
-                return Ok(false);
+            if !self.is_open() {
+                break;
             }
         }
         Ok(is_eliciting)
@@ -290,16 +289,17 @@ impl Connection {
             Frame::Abandon { first, count } => self.receiver.on_abandon(first, count)?,
             Frame::PathChallenge(data) => {
                 if self.responses.len() < RESPONSES_MAX {
-                    let id = self.paths[arrival.path].id;
-                    self.responses.push_back((id, arrival.from, data));
+                    let path = arrival.path;
+                    self.responses.push_back((path, arrival.from, data));
                 }
             }
             Frame::PathResponse(data) => {
-                let proven = self.paths[arrival.path].candidate.filter(|candidate| {
-                    candidate.challenge == data && candidate.address == arrival.from
-                });
-                if let Some(candidate) = proven {
-                    self.on_address_proven(arrival.now, arrival.path, candidate.address);
+                if let Some(index) = self.path_index(arrival.path)
+                    && let Some(candidate) = self.paths[index].candidate
+                    && candidate.challenge == data
+                    && candidate.address == arrival.from
+                {
+                    self.on_address_proven(arrival.now, index, candidate.address);
                 }
             }
             Frame::PathId { path, id } => self.on_path_id(path, id),
@@ -348,7 +348,7 @@ impl Connection {
                 Err(unsent)
             };
         };
-        let is_same_path = ack.path == arrival.path_id;
+        let is_same_path = ack.path == arrival.path;
         let was_active = self.paths[index].state() == PathState::Active;
         let (path, fates) = (&mut self.paths[index], &mut self.fates);
         let is_mtu_fallen = path

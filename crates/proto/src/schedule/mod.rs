@@ -31,7 +31,7 @@ pub enum Scheduler {
     Auto,
     /// [MP12] Algorithm 4, corrected.
     Mp12,
-    /// The path with the shortest round trip that has a token.
+    /// The path with the shortest round trip of those that can send now.
     MinRtt,
     /// Every symbol on every path, as far as their tokens go.
     Redundant,
@@ -73,11 +73,12 @@ impl core::str::FromStr for Scheduler {
 }
 
 /// `min-rtt`: whether path `index` should send: no usable path with a shorter
-/// round trip has a token.
+/// round trip can send now.
 pub fn is_shortest_free(index: usize, paths: &[PathView]) -> bool {
     let own = (paths[index].srtt, index);
     !paths.iter().enumerate().any(|(at, other)| {
-        at != index && other.is_usable && other.has_token && (other.srtt, at) < own
+        let is_free = other.is_usable && other.has_token && other.wait.is_zero();
+        at != index && is_free && (other.srtt, at) < own
     })
 }
 
@@ -112,5 +113,12 @@ mod tests {
         );
         paths[2].is_usable = false;
         assert_eq!(free(&paths), [0, 1, 2]);
+        paths[2].is_usable = true;
+        paths[2].wait = ctcp_units::millis(1);
+        assert_eq!(
+            free(&paths),
+            [0, 1, 2],
+            "nor does one that waits for its pacer"
+        );
     }
 }

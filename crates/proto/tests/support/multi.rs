@@ -63,6 +63,8 @@ pub struct Multi {
     pub random: Random,
     pub trace: u64,
     pub datagrams: u64,
+    /// Steps since time went on.
+    steps_here: u32,
 }
 
 pub fn client_address(network: usize, port: u16) -> SocketAddr {
@@ -130,6 +132,7 @@ impl Multi {
             random,
             trace: 0,
             datagrams: 0,
+            steps_here: 0,
         }
     }
 
@@ -306,21 +309,37 @@ impl Multi {
 
     fn next_time(&self) -> Option<Instant> {
         let timers = [&self.client, &self.server].into_iter().flat_map(|end| {
-            end.connections
-                .values()
-                .filter_map(Connection::poll_timeout)
+            let connections = end.connections.values();
+            connections.filter_map(Connection::poll_timeout)
         });
-        let links = self
-            .networks
-            .iter()
-            .flat_map(|network| [network.up.next_event(), network.down.next_event()]);
+        let links = self.networks.iter();
+        let links = links.flat_map(|network| [network.up.next_event(), network.down.next_event()]);
         timers.chain(links.flatten()).min()
+    }
+
+    /// Who wants to be woken when, for people.
+    fn deadlines(&self) -> Vec<Option<Instant>> {
+        let ends = [&self.client, &self.server].into_iter();
+        let timers = ends.flat_map(|end| end.connections.values().map(Connection::poll_timeout));
+        let links = self.networks.iter();
+        let links = links.flat_map(|network| [network.up.next_event(), network.down.next_event()]);
+        timers.chain(links).collect()
     }
 
     /// Goes to the next moment at which something happens, `limit` at the latest;
     /// false if that is reached.
     pub fn step(&mut self, limit: Instant) -> bool {
         let next = self.next_time().unwrap_or(limit).min(limit).max(self.now);
+        self.steps_here = if next > self.now {
+            0
+        } else {
+            self.steps_here + 1
+        };
+        assert!(
+            self.steps_here < 10_000,
+            "time stands still at {next}: {:?}",
+            self.deadlines()
+        );
         self.now = next;
         for index in 0..self.networks.len() {
             while let Some(delivered) = self.networks[index].up.poll_delivery(next) {
