@@ -3,7 +3,7 @@
 
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
+    set_thread_priority_and_policy, thread_native_id, thread_schedule_policy_param,
 };
 
 /// Nice value asked for, of -20 (first) to 19 (last).
@@ -19,18 +19,21 @@ pub(crate) fn ask_to_be_nimble() {
 }
 
 /// Asks that the calling thread runs ahead of all threads that are not of real
-/// time, or else for the next best. The kernel keeps a share of each processor
-/// for the others, so a router that is offered too much cannot lock the machine.
+/// time, or else for the next best; ahead of all of this process if they are of
+/// real time (`chrt`). The kernel keeps a share of each processor for the others,
+/// so a router that is offered too much cannot lock the machine.
 pub(crate) fn ask_to_be_first() {
-    if matches!(
-        thread_schedule_policy(),
-        Ok(ThreadSchedulePolicy::Realtime(_))
-    ) {
-        // Whoever started us (`chrt`) has chosen.
-        return;
-    }
+    let first = match thread_schedule_policy_param(thread_native_id()) {
+        // Threads of one priority do not interrupt one another: an end point that
+        // computes would hold up the packets of all others.
+        Ok((ThreadSchedulePolicy::Realtime(_), given)) => {
+            let above = u8::try_from(given.sched_priority + 1).unwrap_or(u8::MAX);
+            ThreadPriority::try_from(above).unwrap_or(ThreadPriority::Max)
+        }
+        _ => ThreadPriority::Min,
+    };
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).is_err() {
+    if set_thread_priority_and_policy(thread_native_id(), first, policy).is_err() {
         ask_to_be_nimble();
     }
 }
