@@ -16,9 +16,11 @@ pub mod recipe;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod simulator;
 pub mod testbed;
 pub mod venue;
 
+mod links;
 mod workload;
 
 pub use point::Point;

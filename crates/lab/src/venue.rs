@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 use crate::point::Point;
-use crate::record::{FlowOutcome, PathOutcome};
+use crate::record::{DirectionOutcome, FlowOutcome, PathOutcome};
 
 /// Something that can run points.
 pub trait Venue: Sync {
@@ -21,6 +21,9 @@ pub trait Venue: Sync {
     /// Share of one core that a point takes while it runs, for the decision how
     /// many run at the same time. A rough figure will do.
     fn load(&self, point: &Point) -> f64;
+
+    /// Share of the machine's processors that its points may take together.
+    fn capacity_share(&self) -> f64;
 
     /// Runs one point.
     ///
@@ -38,6 +41,18 @@ pub struct Outcome {
     pub paths: Vec<PathOutcome>,
     /// How late the emulator was; none in virtual time.
     pub timing: Option<Timing>,
+}
+
+/// What a link has seen, for a record.
+pub(crate) fn direction(link: &ctcp_link::LinkCounters) -> DirectionOutcome {
+    DirectionOutcome {
+        offered: link.offered,
+        offered_bytes: link.offered_bytes,
+        lost: link.lost(),
+        dropped_queue: link.dropped_queue,
+        delivered: link.delivered,
+        queueing_delay_mean_us: link.queueing_delay_mean().as_micros() as u64,
+    }
 }
 
 /// How much later packets left the emulator than the model says.

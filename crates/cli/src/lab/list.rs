@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ctcp_lab::point::Venue;
-use ctcp_lab::testbed::{load, programs};
+use ctcp_lab::testbed::programs;
 use ctcp_lab::{Point, Recipe, Scale, recipes};
 use serde_json::json;
 
@@ -67,7 +67,7 @@ impl<'a> Entry<'a> {
         let points = |scale| recipe.points(scale, 0).map_err(Failure::usage);
         let (quick, full) = (points(Scale::Quick)?, points(Scale::Full)?);
         let size = |points: &[Point]| {
-            let takes = ctcp_lab::run::total_duration(points, load, None);
+            let takes = ctcp_lab::run::total_duration(points, None);
             (points.len(), takes)
         };
         Ok(Self {

@@ -7,6 +7,7 @@ use std::thread;
 use clap::Args;
 use ctcp_lab::point::Venue as Place;
 use ctcp_lab::run::{Filter, Plan, RunOptions, Summary, Venues};
+use ctcp_lab::simulator::Simulator;
 use ctcp_lab::testbed::{Testbed, TestbedConfig, programs};
 use ctcp_lab::venue::Stop;
 use ctcp_lab::{Point, Recipe, Scale, recipes};
@@ -118,10 +119,11 @@ fn read_recipe(file: &str) -> Result<Recipe, Failure> {
 /// Runs what was asked for. Exits with 1 if a point failed or was left out by an
 /// interruption.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let mut points = args.points()?;
-    leave_out_the_simulator(&mut points)?;
+    let points = args.points()?;
     // Before any thread: the kernel gives user namespaces only to such.
-    ctcp_emu::enter_user_namespace().map_err(Failure::usage)?;
+    if points.iter().any(|point| point.venue == Place::Testbed) {
+        ctcp_emu::enter_user_namespace().map_err(Failure::usage)?;
+    }
 
     let ctcp = args.ctcp_binary.clone();
     let ctcp = ctcp.unwrap_or_else(|| OURSELVES.into());
@@ -132,7 +134,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     .map_err(Failure::usage)?;
     let venues = Venues {
         testbed: Some(&testbed),
-        simulator: None,
+        simulator: Some(&Simulator),
     };
     venues.preflight(&points).map_err(Failure::usage)?;
 
@@ -154,7 +156,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if plan.points.is_empty() {
         return Ok(());
     }
-    let expected = plan.duration(&venues, options.jobs);
+    let expected = plan.duration(options.jobs);
     notice(format_args!(
         "{} points, about {}, seed {}",
         plan.points.len(),
@@ -173,22 +175,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     })
     .map_err(Failure::failed)?;
     conclude(&summary, args)
-}
-
-/// Until the simulator takes part, its points are left out, and that is said.
-fn leave_out_the_simulator(points: &mut Vec<Point>) -> Result<(), Failure> {
-    let all = points.len();
-    points.retain(|point| point.venue == Place::Testbed);
-    let left_out = all - points.len();
-    let message = format!("{left_out} points are the simulator's, which takes no part yet");
-    match left_out {
-        0 => Ok(()),
-        _ if points.is_empty() => Err(Failure::usage(message)),
-        _ => {
-            notice(format_args!("{message}: left out"));
-            Ok(())
-        }
-    }
 }
 
 /// The first signal ends the run in good order, the second at once.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::point::{Flow, Path, Point, Process, System, Venue, Workload};
+use crate::testbed;
 
 /// Putting up a network, starting programs, taking all down.
 const AROUND_S: f64 = 1.0;
@@ -30,15 +31,19 @@ pub fn duration(point: &Point) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
 }
 
-/// How long these points will take, at so many jobs, if each Mbit/s takes as much
-/// of the processors as the testbed assumes.
+/// How long these points will take, at so many jobs, or as many as the processors
+/// take: first the testbed's, then the simulator's.
 pub fn total_duration<'a>(
     points: impl IntoIterator<Item = &'a Point>,
-    load: impl Fn(&Point) -> f64,
     jobs: Option<usize>,
 ) -> Duration {
-    let points = points.into_iter();
-    super::schedule::span(points.map(|point| (duration(point), load(point))), jobs)
+    let points: Vec<&Point> = points.into_iter().collect();
+    let of = |venue, load: fn(&Point) -> f64, capacity_share| {
+        let its = points.iter().filter(|point| point.venue == venue);
+        let its = its.map(|point| (duration(point), load(point)));
+        super::schedule::span(its, jobs, capacity_share)
+    };
+    of(Venue::Testbed, testbed::load, testbed::CAPACITY_SHARE) + of(Venue::Simulator, |_| 1.0, 1.0)
 }
 
 fn flow_s(flow: &Flow, paths: &[Path], limit_s: f64) -> f64 {

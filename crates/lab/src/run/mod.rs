@@ -9,6 +9,7 @@ mod schedule;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use estimate::{duration, total_duration};
@@ -141,10 +142,8 @@ impl Plan {
     }
 
     /// How long it will take, roughly, at so many jobs.
-    pub fn duration(&self, venues: &Venues<'_>, jobs: Option<usize>) -> Duration {
-        let loads = self.points.iter().map(|point| load(venues, point));
-        let durations = self.points.iter().map(estimate::duration);
-        schedule::span(durations.zip(loads), jobs)
+    pub fn duration(&self, jobs: Option<usize>) -> Duration {
+        estimate::total_duration(&self.points, jobs)
     }
 }
 
@@ -175,38 +174,46 @@ pub fn run(
     stop: &Stop,
     observer: &dyn Observer,
 ) -> Result<Summary, JournalError> {
-    let loads = plan
-        .points
-        .iter()
-        .map(|point| load(venues, point))
-        .collect();
-    let schedule = Schedule::new(loads, options.jobs);
-    let results = std::sync::Mutex::new((Summary::default(), None));
-    std::thread::scope(|scope| {
-        for _ in 0..schedule.jobs() {
-            scope.spawn(|| {
-                while let Some(turn) = schedule.next(|| stop.is_set()) {
-                    let point = &plan.points[turn.index()];
-                    observer.on_begin(point);
-                    let record = run_one(point, venues, options, stop, || turn.most_at_once());
-                    let Some(record) = record else {
-                        continue;
-                    };
-                    let kept = plan.journals[&point.experiment].append(&record);
-                    let mut results = results.lock().expect("no holder panics");
-                    match kept {
-                        Ok(()) => results.0.count(&record),
-                        Err(error) => {
-                            results.1.get_or_insert(error);
-                            stop.set();
-                        }
+    let results = Mutex::new((Summary::default(), None));
+    // What keeps time goes first and alone: a simulation takes a whole processor.
+    for venue in [point::Venue::Testbed, point::Venue::Simulator] {
+        let points: Vec<&Point> = plan.points.iter().filter(|p| p.venue == venue).collect();
+        let of = |point: &&Point| venues.of(point);
+        let loads = points
+            .iter()
+            .map(|point| of(point).map_or(0.0, |venue| venue.load(point)));
+        let capacity_share = points
+            .first()
+            .and_then(of)
+            .map_or(1.0, Venue::capacity_share);
+        let schedule = Schedule::new(loads.collect(), options.jobs, capacity_share);
+        let work = || {
+            while let Some(turn) = schedule.next(|| stop.is_set()) {
+                let point = points[turn.index()];
+                observer.on_begin(point);
+                let record = run_one(point, venues, options, stop, || turn.most_at_once());
+                let Some(record) = record else {
+                    continue;
+                };
+                let kept = plan.journals[&point.experiment].append(&record);
+                let mut results = results.lock().expect("no holder panics");
+                match kept {
+                    Ok(()) => results.0.count(&record),
+                    Err(error) => {
+                        results.1.get_or_insert(error);
+                        stop.set();
                     }
-                    drop(results);
-                    observer.on_end(&record);
                 }
-            });
-        }
-    });
+                drop(results);
+                observer.on_end(&record);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..schedule.jobs() {
+                scope.spawn(work);
+            }
+        });
+    }
     let (mut summary, error) = results.into_inner().expect("no holder panics");
     summary.left = plan.points.len() - summary.done - summary.failed;
     error.map_or(Ok(summary), Err)
@@ -221,10 +228,6 @@ impl Summary {
         self.busy += usize::from(record.fidelity.is_some_and(|fidelity| fidelity.is_busy));
         self.censored += usize::from(record.flows.iter().any(|flow| flow.is_censored));
     }
-}
-
-fn load(venues: &Venues<'_>, point: &Point) -> f64 {
-    venues.of(point).map_or(0.0, |venue| venue.load(point))
 }
 
 /// Runs one point; none if it was interrupted.

@@ -4,10 +4,6 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How much of the processors running points may take together; the rest is for
-/// the emulators, which must not wait.
-const CAPACITY_SHARE: f64 = 0.5;
-
 /// More threads than this are never needed.
 const JOBS_MAX: usize = 64;
 
@@ -46,13 +42,14 @@ fn cores() -> f64 {
 }
 
 impl Schedule {
-    /// `jobs` at a time, or as many as the processors take by their loads.
-    pub(crate) fn new(loads: Vec<f64>, jobs: Option<usize>) -> Self {
+    /// `jobs` at a time, or as many as this share of the processors takes by their
+    /// loads.
+    pub(crate) fn new(loads: Vec<f64>, jobs: Option<usize>, capacity_share: f64) -> Self {
         let count = loads.len();
         let capacity = match jobs {
             // Whoever says how many has said it.
             Some(_) => f64::INFINITY,
-            None => cores() * CAPACITY_SHARE,
+            None => cores() * capacity_share,
         };
         Self {
             capacity,
@@ -142,10 +139,14 @@ impl Drop for Turn<'_> {
 }
 
 /// How long points of these durations and loads take, run as [`Schedule`] does.
-pub(crate) fn span(points: impl Iterator<Item = (Duration, f64)>, jobs: Option<usize>) -> Duration {
+pub(crate) fn span(
+    points: impl Iterator<Item = (Duration, f64)>,
+    jobs: Option<usize>,
+    capacity_share: f64,
+) -> Duration {
     let (capacity, most) = match jobs {
         Some(jobs) => (f64::INFINITY, jobs.clamp(1, JOBS_MAX)),
-        None => (cores() * CAPACITY_SHARE, JOBS_MAX),
+        None => (cores() * capacity_share, JOBS_MAX),
     };
     let mut now = Duration::ZERO;
     // When each running point ends, and its load.
@@ -178,8 +179,8 @@ mod tests {
 
     #[test]
     fn points_go_in_order_and_only_as_many_as_fit() {
-        let half = cores() * CAPACITY_SHARE / 2.0;
-        let schedule = Schedule::new(vec![half; 3], None);
+        let half = cores() / 4.0;
+        let schedule = Schedule::new(vec![half; 3], None, 0.5);
         let never = || false;
         let first = schedule.next(never).expect("fits");
         let second = schedule.next(never).expect("fits");
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_point_that_is_too_heavy_runs_alone() {
-        let schedule = Schedule::new(vec![1e9, 0.1], None);
+        let schedule = Schedule::new(vec![1e9, 0.1], None, 0.5);
         let alone = schedule.next(|| false).expect("alone");
         let waited = std::cell::Cell::new(0);
         let next = schedule.next(|| {
@@ -209,9 +210,9 @@ mod tests {
     #[test]
     fn the_span_is_what_jobs_make_of_it() {
         let points = || (0..6).map(|_| (SECOND, 0.1));
-        assert_eq!(span(points(), Some(1)), 6 * SECOND);
-        assert_eq!(span(points(), Some(2)), 3 * SECOND);
-        assert_eq!(span(points(), Some(60)), SECOND);
-        assert_eq!(span(std::iter::empty(), None), Duration::ZERO);
+        assert_eq!(span(points(), Some(1), 0.5), 6 * SECOND);
+        assert_eq!(span(points(), Some(2), 0.5), 3 * SECOND);
+        assert_eq!(span(points(), Some(60), 0.5), SECOND);
+        assert_eq!(span(std::iter::empty(), None, 0.5), Duration::ZERO);
     }
 }

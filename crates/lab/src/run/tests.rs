@@ -1,4 +1,3 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -20,6 +19,10 @@ impl Venue for Fake {
 
     fn load(&self, _: &Point) -> f64 {
         0.1
+    }
+
+    fn capacity_share(&self) -> f64 {
+        1.0
     }
 
     fn run(&self, point: &Point, stop: &Stop) -> Result<Outcome, RunError> {

@@ -18,10 +18,10 @@ use ctcp_emu::namespace::Route;
 use ctcp_emu::router::RouterCounters;
 use ctcp_emu::{Namespace, Network, NetworkConfig, PathConfig};
 
+use crate::links;
 use crate::point::{Point, System};
-use crate::record::{DirectionOutcome, PathOutcome};
-use crate::testbed::links;
-use crate::venue::{RunError, Timing};
+use crate::record::PathOutcome;
+use crate::venue::{RunError, Timing, direction};
 
 /// First number of the flows' networks: flow f on path p is 10.(100 + f).p.
 const FLOW_NETWORK: u8 = 100;
@@ -177,17 +177,6 @@ fn check(counters: &RouterCounters) -> Result<(), RunError> {
 
 fn address(path: usize, flow: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, FLOW_NETWORK + flow as u8, path as u8, host)
-}
-
-fn direction(link: &ctcp_emu::LinkCounters) -> DirectionOutcome {
-    DirectionOutcome {
-        offered: link.offered,
-        offered_bytes: link.offered_bytes,
-        lost: link.lost(),
-        dropped_queue: link.dropped_queue,
-        delivered: link.delivered,
-        queueing_delay_mean_us: link.queueing_delay_mean().as_micros() as u64,
-    }
 }
 
 /// The address as programs take it.

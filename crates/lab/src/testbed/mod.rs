@@ -6,7 +6,6 @@
 
 mod bed;
 mod keys;
-mod links;
 mod mptcp;
 mod preflight;
 mod servers;
@@ -202,6 +201,11 @@ impl Venue for Testbed {
         load(point)
     }
 
+    /// The rest is for the emulators, which must not wait.
+    fn capacity_share(&self) -> f64 {
+        CAPACITY_SHARE
+    }
+
     fn run(&self, point: &Point, stop: &Stop) -> Result<Outcome, RunError> {
         let keys = self.keys(point)?;
         for flow in &point.flows {
@@ -246,6 +250,9 @@ pub fn programs(points: &[Point]) -> BTreeSet<&'static str> {
     let flows = points.iter().flat_map(|point| &point.flows);
     flows.flat_map(programs_of).collect()
 }
+
+/// Share of the processors that points may take together.
+pub const CAPACITY_SHARE: f64 = 0.5;
 
 /// Share of a core that a Mbit/s takes, emulator and both ends together: 0.13 of
 /// a core for 25 Mbit/s, the mean over Reno, CUBIC, BBR and CTCP, eight at a time

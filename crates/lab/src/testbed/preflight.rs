@@ -8,9 +8,9 @@ use std::process::Command;
 use ctcp_emu::{LinkConfig, Network, NetworkConfig};
 use ctcp_units::{Duration, Rate};
 
+use crate::links;
 use crate::point::{Flow, Point, Program, System, Workload};
 use crate::testbed::bed::{FLOWS_MAX, PATHS_MAX};
-use crate::testbed::links;
 use crate::venue::Unable;
 use crate::workload::{find_program, package_of, programs_of};
 
