@@ -13,9 +13,12 @@
 mod agent;
 mod app;
 mod engine;
+pub mod file;
+pub mod output;
 mod report;
 mod scenario;
 mod simulate;
+mod stats;
 mod topology;
 
 pub use agent::ctcp::CtcpConfig;
@@ -24,9 +27,10 @@ pub use agent::nc::NcConfig;
 pub use agent::tcp::{Coding, ConstantRate, Recovery, TcpConfig};
 pub use agent::udp::{UdpConfig, UdpPattern};
 pub use app::{Application, Think};
-pub use engine::{TraceEvent, TraceKind};
+pub use engine::{Census, TraceEvent, TraceKind};
 pub use report::{
     Completion, Ended, FlowReport, FlowSample, LinkReport, LinkSample, Report, VideoReport,
 };
 pub use scenario::{EVENTS_MAX, Flow, Scenario, ScenarioError, Transport, run_all};
+pub use stats::Estimate;
 pub use topology::{FlowPath, NamedLink, Network};

@@ -3,6 +3,8 @@
 use ctcp_link::LinkCounters;
 use ctcp_units::{Duration, Instant};
 
+use crate::engine::Census;
+
 pub use crate::app::{Completion, VideoReport};
 
 /// Why a run ended.
@@ -41,6 +43,8 @@ pub struct Report {
     pub simulated: Duration,
     /// Packets offered to links and packets that came to the ends of links.
     pub packet_events: u64,
+    /// Where all packets are at the end.
+    pub census: Census,
     /// The flows, in the scenario's order.
     pub flows: Vec<FlowReport>,
     /// The links, in the network's order.

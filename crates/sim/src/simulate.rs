@@ -138,7 +138,7 @@ fn place(
         Transport::Tcp(config) => (
             Box::new(TcpClient::new(config, placed.up[0], app)),
             Box::new(
-                TcpServer::new(config, placed.down[0])
+                TcpServer::new(config, placed.down[0], random.fork(2))
                     .map_err(|error| refuse(error.to_string()))?,
             ),
         ),
@@ -260,6 +260,7 @@ impl Run<'_> {
             ended,
             simulated: self.simulation.now() - Instant::EPOCH,
             packet_events: self.simulation.packet_events,
+            census,
             flows,
             links,
         }

@@ -98,11 +98,11 @@ impl Network {
         network
     }
 
-    /// A path of its own over the network's first: two links that only delay, by
-    /// half of `rtt` each, before it and after it. For flows of different round
-    /// trips over one bottleneck.
-    pub fn with_access(&mut self, name: &str, rtt: Duration) -> FlowPath {
-        let mut path = self.paths.first().cloned().unwrap_or_default();
+    /// A path of its own over the network's path `place`: two links that only
+    /// delay, by half of `rtt` each, before it and after it. For flows of
+    /// different round trips over one bottleneck.
+    pub fn with_access(&mut self, place: usize, name: &str, rtt: Duration) -> FlowPath {
+        let mut path = self.paths.get(place).cloned().unwrap_or_default();
         let down = self.add(&format!("{name}.down"), LinkConfig::unlimited(rtt / 2));
         let up = self.add(&format!("{name}.up"), LinkConfig::unlimited(rtt / 2));
         path.down.insert(0, down);

@@ -12,5 +12,6 @@ mod simulation;
 mod trace;
 
 pub(crate) use packet::{Datagram, Payload, RouteId};
+pub use simulation::Census;
 pub(crate) use simulation::{AgentId, Reached, RouteCounters, Simulation, Tracer};
 pub use trace::{TraceEvent, TraceKind};

@@ -39,24 +39,24 @@ struct Route {
     counters: RouteCounters,
 }
 
-/// Where all packets are.
+/// Where all packets of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Census {
+pub struct Census {
     /// Sent by agents.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// Received by agents.
-    pub(crate) received: u64,
+    pub received: u64,
     /// Lost or dropped by links.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Copies that links made.
-    pub(crate) duplicated: u64,
+    pub duplicated: u64,
     /// Inside links.
-    pub(crate) inside: u64,
+    pub inside: u64,
 }
 
 impl Census {
     /// Whether every packet is accounted for.
-    pub(crate) const fn is_conserved(&self) -> bool {
+    pub const fn is_conserved(&self) -> bool {
         self.sent + self.duplicated == self.received + self.lost + self.inside
     }
 }

@@ -13,7 +13,7 @@ use ctcp_congestion::{
     AckEvent, Controller, DeliverySample, EcnEvent, LossEstimate, LossEvent, SentEvent,
     SilenceEvent, scaled_window,
 };
-use ctcp_units::{Duration, Instant, LossRate, PacketNumber};
+use ctcp_units::{Duration, Instant, LossRate, PacketNumber, Random};
 
 use super::config::{Recovery, TcpConfig};
 use super::fec::{Coder, Next};
@@ -42,6 +42,9 @@ pub(crate) struct TcpSender {
     has_limited_transmit: bool,
     is_ecn_enabled: bool,
     is_paced: bool,
+    /// Draws for the gaps of a constant source: two of exactly the same rate
+    /// would keep the same places in a queue for ever, and one lose everything.
+    jitter: Option<Random>,
     payload_bytes: u32,
     receive_window: u64,
     controller: Box<dyn Controller>,
@@ -98,6 +101,7 @@ impl TcpSender {
             has_limited_transmit: config.has_limited_transmit,
             is_ecn_enabled: config.is_ecn_enabled,
             is_paced: config.paces(),
+            jitter: None,
             payload_bytes: config.payload_bytes,
             receive_window: config.receive_window.unwrap_or(WINDOW_MAX),
             controller,
@@ -128,6 +132,11 @@ impl TcpSender {
             window,
             stats: AgentStats::default(),
         }
+    }
+
+    /// Varies the gaps between paced segments by up to a fifth.
+    pub(crate) fn set_jitter(&mut self, random: Random) {
+        self.jitter = Some(random);
     }
 
     /// The client has asked for `bytes` in all.
@@ -615,7 +624,11 @@ impl TcpSender {
             && let Some(rate) = self.controller.pacing_rate(self.rtt.srtt())
             && rate > 0.0
         {
-            let gap = Duration::from_secs_f64((1.0 / rate).min(10.0));
+            let factor = match &mut self.jitter {
+                Some(random) => 0.8 + 0.4 * random.unit(),
+                None => 1.0,
+            };
+            let gap = Duration::from_secs_f64((factor / rate).min(10.0));
             self.next_send_at = self.next_send_at.max(now.saturating_sub(gap)) + gap;
         }
         self.controller.on_sent(&SentEvent {

@@ -2,7 +2,7 @@
 
 use ctcp_congestion::{Controller, Params, UnknownController, controller_by_name};
 use ctcp_link::Ecn;
-use ctcp_units::Instant;
+use ctcp_units::{Instant, Random};
 
 use super::constant::RateController;
 use super::{TcpConfig, TcpSender};
@@ -14,6 +14,7 @@ use crate::engine::{Payload, RouteId};
 pub(crate) struct TcpServer {
     config: TcpConfig,
     route: RouteId,
+    random: Random,
     connection: u32,
     sender: TcpSender,
     /// When the answer to a handshake left, until the client is heard.
@@ -41,11 +42,20 @@ impl TcpServer {
     ///
     /// # Errors
     /// There is no such controller.
-    pub(crate) fn new(config: &TcpConfig, route: RouteId) -> Result<Self, UnknownController> {
+    pub(crate) fn new(
+        config: &TcpConfig,
+        route: RouteId,
+        random: Random,
+    ) -> Result<Self, UnknownController> {
+        let mut sender = TcpSender::new(Instant::EPOCH, config, controller(config)?, 0);
+        if config.constant_rate.is_some() {
+            sender.set_jitter(random.clone());
+        }
         Ok(Self {
-            sender: TcpSender::new(Instant::EPOCH, config, controller(config)?, 0),
+            sender,
             config: config.clone(),
             route,
+            random,
             connection: 0,
             answered_at: None,
             answers: 0,
@@ -58,6 +68,10 @@ impl TcpServer {
         self.past = sum(&self.past, &stats);
         let controller = controller(&self.config).expect("the name was checked at the start");
         self.sender = TcpSender::new(now, &self.config, controller, connection);
+        if self.config.constant_rate.is_some() {
+            self.sender
+                .set_jitter(self.random.fork(u64::from(connection)));
+        }
         self.connection = connection;
         self.answers = 0;
     }
