@@ -17,6 +17,9 @@ pub struct ClientConfig {
     pub transport: TransportConfig,
     /// What to ask of the kernel.
     pub socket: SocketConfig,
+    /// The network interface that the first path takes, whatever the routes say;
+    /// Linux only.
+    pub interface: Option<String>,
     /// Connections at once, at most.
     pub connections_max: usize,
 }
@@ -28,6 +31,7 @@ impl ClientConfig {
             identity,
             transport: TransportConfig::default(),
             socket: SocketConfig::default(),
+            interface: None,
             connections_max: CONNECTIONS_MAX,
         }
     }

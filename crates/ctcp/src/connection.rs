@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    fn shared(&self) -> &Arc<ConnectionShared> {
+    pub(crate) fn shared(&self) -> &Arc<ConnectionShared> {
         &self.owner.shared
     }
 

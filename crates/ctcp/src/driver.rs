@@ -25,6 +25,7 @@ use crate::connection::Connection;
 use crate::endpoint::EndpointShared;
 use crate::shared::{ConnectionShared, lock};
 use crate::socket::{LOTS, Lots, Outgoing, Socket};
+use crate::sockets::{SocketId, Sockets};
 use crate::timer::Timer;
 
 /// Rounds in one go before other tasks of the thread get their turn.
@@ -38,7 +39,7 @@ const LAST_WORDS: std::time::Duration = millis(250);
 /// The task. It ends when the last handle of its endpoint is gone.
 pub(crate) struct Driver {
     shared: Arc<EndpointShared>,
-    socket: Socket,
+    sockets: Sockets,
     timer: Timer,
     /// Connections to serve, each once.
     queue: VecDeque<Arc<ConnectionShared>>,
@@ -74,6 +75,7 @@ struct Arrival {
 }
 
 struct Unsent {
+    socket: SocketId,
     remote: SocketAddr,
     source: Option<IpAddr>,
     ecn: Option<Ecn>,
@@ -92,7 +94,7 @@ impl Driver {
     pub(crate) fn new(shared: Arc<EndpointShared>, socket: Socket) -> io::Result<Self> {
         Ok(Self {
             shared,
-            socket,
+            sockets: Sockets::new(socket),
             timer: Timer::new()?,
             queue: VecDeque::new(),
             wished: Vec::new(),
@@ -131,16 +133,20 @@ impl Driver {
 
     /// Takes what other tasks put into the inbox.
     fn take_wishes(&mut self) -> Work {
-        let (socket, stop) = self.shared.inbox.take(&mut self.wished);
-        let work = match self.wished.is_empty() && socket.is_none() {
+        let taken = self.shared.inbox.take(&mut self.wished);
+        let is_idle = self.wished.is_empty() && taken.socket.is_none();
+        let work = match is_idle && taken.new_sockets.is_empty() {
             true => Work::Done,
             false => Work::More,
         };
         self.queue.extend(self.wished.drain(..));
-        if let Some(socket) = socket {
+        for (id, socket) in taken.new_sockets {
+            self.sockets.add(id, socket);
+        }
+        if let Some(socket) = taken.socket {
             self.move_to(socket);
         }
-        if stop && self.stops_at.is_none() {
+        if taken.stop && self.stops_at.is_none() {
             self.close_all();
             return Work::More;
         }
@@ -148,13 +154,19 @@ impl Driver {
     }
 
     fn move_to(&mut self, socket: Socket) {
-        self.socket = socket;
+        let local = socket.local_addr();
+        self.sockets.replace_own(socket);
         self.unsent = None;
         for connection in self.shared.all_connections() {
             {
                 let mut state = connection.lock();
                 let now = state.advance(self.shared.clock.now());
-                state.proto.on_local_address_changed(now);
+                for path in state.proto.stats().paths {
+                    if state.route(path.id) == SocketId::OWN {
+                        // It was there a moment ago.
+                        let _ = state.proto.set_path_local(now, path.id, local, true);
+                    }
+                }
             }
             connection.wake_driver();
         }
@@ -169,21 +181,26 @@ impl Driver {
         }
     }
 
-    /// Receives one batch and hands it out.
+    /// Receives one batch from each socket and hands it out.
     fn socket_work(&mut self, now: Instant, cx: &mut Context<'_>) -> Work {
-        let Poll::Ready(count) = self.socket.poll_receive(cx, &mut self.lots) else {
-            return Work::Done;
-        };
-        self.route(now, count);
-        self.deliver(now);
-        Work::More
+        let mut work = Work::Done;
+        for place in 0..self.sockets.count() {
+            let socket = self.sockets.at(place);
+            if let Poll::Ready(count) = socket.poll_receive(cx, &mut self.lots) {
+                self.route(now, place, count);
+                self.deliver(now);
+                work = Work::More;
+            }
+        }
+        work
     }
 
-    /// Finds the connections that the first `count` lots are for.
-    fn route(&mut self, now: Instant, count: usize) {
+    /// Finds the connections that the first `count` lots are for, which came by
+    /// the socket at `place`.
+    fn route(&mut self, now: Instant, place: usize, count: usize) {
         let Self {
             shared,
-            socket,
+            sockets,
             lots,
             arrivals,
             receivers,
@@ -191,6 +208,7 @@ impl Driver {
             queue,
             ..
         } = self;
+        let socket = sockets.at(place);
         let wall_nanos = wall_nanos();
         let names_source = socket.is_wildcard();
         let mut routing = lock(&shared.routing);
@@ -206,9 +224,10 @@ impl Driver {
                 let routed = match verdict {
                     Verdict::Route { handle, path } => Some((handle, path)),
                     Verdict::Accepted { handle, connection } => {
-                        let (clock, inbox) = (shared.clock, shared.inbox.clone());
+                        let links = (shared.inbox.clone(), shared.maker.clone());
+                        let clock = shared.clock;
                         let connection =
-                            ConnectionShared::new(handle, *connection, true, clock, inbox);
+                            ConnectionShared::new(handle, *connection, true, clock, links);
                         routing.connections.insert(handle, connection.clone());
                         if routing.is_stopped {
                             connection.close(0, "");
@@ -328,6 +347,9 @@ impl Driver {
         let (news, is_drained) = {
             let mut state = connection.lock();
             let news = state.take_events(&mut self.wakers);
+            for socket in state.orphans.drain(..) {
+                self.sockets.remove(socket);
+            }
             let is_drained = is_through && state.proto.is_drained();
             let old = state.deadline;
             let due = state.proto.poll_timeout().filter(|_| !is_drained);
@@ -360,51 +382,73 @@ impl Driver {
 
     /// Sends one batch; false if there is none.
     fn send_batch(&mut self, now: Instant, connection: &ConnectionShared) -> bool {
-        let (transmit, source) = {
+        let (transmit, source, route) = {
             let mut state = connection.lock();
             let now = state.advance(now);
-            let segments_max = self.socket.segments_max();
+            let segments_max = self.sockets.own().segments_max();
             let Some(transmit) = state.proto.poll_transmit(now, &mut self.out, segments_max) else {
                 return false;
             };
-            (transmit, state.source(transmit.path))
+            let path = transmit.path;
+            (transmit, state.source(path), state.route(path))
         };
+        let names_source = (self.sockets.get(route)).is_some_and(Socket::is_wildcard);
         self.unsent = Some(Unsent {
+            socket: route,
             remote: transmit.remote,
-            source: source.filter(|_| self.socket.is_wildcard()),
+            source: source.filter(|_| names_source),
             ecn: transmit.ecn,
             segment_len: transmit.segment_len,
             start: 0,
         });
-        self.send_unsent();
+        if self.send_unsent() {
+            let mut state = connection.lock();
+            let now = state.advance(now);
+            state.proto.on_path_error(now, transmit.path);
+        }
         true
     }
 
-    fn send_unsent(&mut self) {
+    /// Sends what is left; answers whether the system knows no way.
+    fn send_unsent(&mut self) -> bool {
         let Some(unsent) = &mut self.unsent else {
-            return;
+            return false;
         };
-        unsent.start += self.socket.send(&Outgoing {
+        let Some(socket) = self.sockets.get(unsent.socket) else {
+            // Its path has been closed.
+            self.unsent = None;
+            return false;
+        };
+        let sent = socket.send(&Outgoing {
             remote: unsent.remote,
             source: unsent.source,
             ecn: unsent.ecn,
             contents: &self.out[unsent.start..],
             segment_len: unsent.segment_len,
         });
+        unsent.start += sent.bytes;
         if unsent.start == self.out.len() {
             self.unsent = None;
         }
+        sent.is_without_way
     }
 
     /// Sends what had no room before, and else asks to be told of room.
     fn flush(&mut self, cx: &mut Context<'_>) {
-        while self.unsent.is_some() && self.socket.poll_writable(cx).is_ready() {
+        while let Some(unsent) = &self.unsent {
+            let socket = self.sockets.get(unsent.socket);
+            if socket.is_some_and(|socket| socket.poll_writable(cx).is_pending()) {
+                break;
+            }
             self.send_unsent();
         }
     }
 
     /// The connection has nothing more to do.
     fn forget(&mut self, connection: &ConnectionShared) {
+        for socket in connection.lock().take_sockets() {
+            self.sockets.remove(socket);
+        }
         {
             let mut routing = lock(&self.shared.routing);
             if routing.connections.remove(&connection.handle).is_none() {

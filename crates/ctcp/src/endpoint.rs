@@ -17,6 +17,7 @@ use crate::driver::Driver;
 use crate::error::{ConnectError, StartError};
 use crate::shared::{ConnectionShared, Inbox, lock};
 use crate::socket::{Socket, SocketConfig, SocketCounters, SocketStats, canonical, reaches};
+use crate::sockets::SocketMaker;
 
 /// What endpoint handles and the driver share.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct EndpointShared {
     pub(crate) clock: Clock,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) routing: Mutex<Routing>,
-    pub(crate) counters: Arc<SocketCounters>,
+    pub(crate) maker: Arc<SocketMaker>,
     pub(crate) connections_max: usize,
     /// Connections that wait to be accepted; at most `connections_max`.
     pub(crate) arrived: Mutex<VecDeque<Connection>>,
@@ -32,8 +33,6 @@ pub(crate) struct EndpointShared {
     pub(crate) arrival: Notify,
     /// A connection has gone, or the driver has stopped.
     pub(crate) departure: Notify,
-    runtime: Handle,
-    socket_config: SocketConfig,
 }
 
 impl EndpointShared {
@@ -84,7 +83,7 @@ impl Drop for Owner {
     }
 }
 
-/// A UDP socket and the connections that use it.
+/// A UDP socket, those of further paths, and the connections that use them.
 ///
 /// A task of the tokio runtime it was made in does all the work. Clones are cheap
 /// and mean the same endpoint. When the last one is dropped, its connections are
@@ -113,7 +112,7 @@ impl Endpoint {
             has_aes: has_aes(),
             connections_max: config.connections_max,
         };
-        Self::start(local, core, config.socket)
+        Self::start(local, config.interface.as_deref(), core, config.socket)
     }
 
     /// An endpoint bound to `local` that accepts connections.
@@ -128,11 +127,12 @@ impl Endpoint {
             has_aes: has_aes(),
             connections_max: config.connections_max,
         };
-        Self::start(local, core, config.socket)
+        Self::start(local, None, core, config.socket)
     }
 
     fn start(
         local: SocketAddr,
+        interface: Option<&str>,
         core: EndpointConfig,
         socket_config: SocketConfig,
     ) -> Result<Self, StartError> {
@@ -141,7 +141,7 @@ impl Endpoint {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| system(io::Error::other(error)))?;
         let counters = Arc::new(SocketCounters::default());
-        let socket = Socket::bind(local, &socket_config, counters.clone())
+        let socket = Socket::bind(local, interface, &socket_config, counters.clone())
             .map_err(|error| StartError::Bind { local, error })?;
         let connections_max = core.connections_max;
         let shared = Arc::new(EndpointShared {
@@ -153,16 +153,14 @@ impl Endpoint {
                 local: socket.local_addr(),
                 is_stopped: false,
             }),
-            counters,
+            maker: Arc::new(SocketMaker::new(runtime, socket_config, counters)),
             connections_max,
             arrived: Mutex::new(VecDeque::new()),
             arrival: Notify::new(),
             departure: Notify::new(),
-            runtime,
-            socket_config,
         });
         let driver = Driver::new(shared.clone(), socket).map_err(system)?;
-        shared.runtime.spawn(driver);
+        shared.maker.runtime.spawn(driver);
         Ok(Self {
             owner: Arc::new(Owner(shared)),
         })
@@ -190,6 +188,7 @@ impl Endpoint {
         let remote = canonical(remote);
         let connection = self.begin(remote, server_key, invite)?;
         connection.connected().await?;
+        connection.name_first_path(self.local_addr());
         Ok(connection)
     }
 
@@ -220,8 +219,8 @@ impl Endpoint {
                 server_key,
                 invite.unwrap_or_default(),
             )?;
-            let (clock, inbox) = (shared.clock, shared.inbox.clone());
-            let connection = ConnectionShared::new(handle, connection, false, clock, inbox);
+            let links = (shared.inbox.clone(), shared.maker.clone());
+            let connection = ConnectionShared::new(handle, connection, false, shared.clock, links);
             routing.connections.insert(handle, connection.clone());
             connection
         };
@@ -251,15 +250,17 @@ impl Endpoint {
     }
 
     /// Goes on from another local address: the network changed. Connections
-    /// live on where the peer can be reached from there.
+    /// live on where the peer can be reached from there. Paths with a socket of
+    /// their own are not touched.
     ///
     /// # Errors
     /// [`StartError::Bind`]; nothing has changed then.
     pub fn rebind(&self, local: SocketAddr) -> Result<(), StartError> {
         let shared = self.shared();
         let socket = {
-            let _runtime = shared.runtime.enter();
-            Socket::bind(local, &shared.socket_config, shared.counters.clone())
+            let maker = &shared.maker;
+            let _runtime = maker.runtime.enter();
+            Socket::bind(local, None, &maker.config, maker.counters.clone())
                 .map_err(|error| StartError::Bind { local, error })?
         };
         lock(&shared.routing).local = socket.local_addr();
@@ -298,7 +299,7 @@ impl Endpoint {
     pub fn stats(&self) -> EndpointStats {
         let routing = lock(&self.shared().routing);
         EndpointStats {
-            socket: self.shared().counters.read(),
+            socket: self.shared().maker.counters.read(),
             proto: routing.proto.stats(),
             connections: routing.connections.len(),
         }

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-pub use ctcp_proto::ConnectionError;
 use ctcp_proto::TransportConfigError;
 use ctcp_proto::crypto::{ClientError, Refusal};
+pub use ctcp_proto::{ClosePathError, ConnectionError};
 use thiserror::Error;
 
 /// Why an endpoint did not start.
@@ -78,6 +78,33 @@ impl From<ConnectionError> for ConnectError {
             other => Self::Ended(other),
         }
     }
+}
+
+/// Why a path was not opened.
+#[derive(Debug, Error)]
+pub enum OpenPathError {
+    /// The local address cannot be had, or there is no such interface.
+    #[error("cannot send from {local}{interface}: {error}")]
+    Bind {
+        /// The address.
+        local: SocketAddr,
+        /// The interface, if one was named, as the end of the phrase.
+        interface: String,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// One address is IPv4 and the other IPv6.
+    #[error("{remote} cannot be reached from {local}: bind to an address of the same kind")]
+    AddressFamily {
+        /// Where it was to lead.
+        remote: SocketAddr,
+        /// Where it was to begin.
+        local: SocketAddr,
+    },
+    /// The connection refuses.
+    #[error(transparent)]
+    Refused(#[from] ctcp_proto::OpenPathError),
 }
 
 /// Why no stream was opened.

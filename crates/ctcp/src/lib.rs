@@ -1,6 +1,6 @@
 //! CTCP for applications: endpoints, connections and streams on tokio and UDP.
 //!
-//! An [`Endpoint`] owns a UDP socket. It opens and accepts [`Connection`]s,
+//! An [`Endpoint`] owns a UDP socket, and one for each further path. It opens and accepts [`Connection`]s,
 //! authenticated by static keys and encrypted; each carries many [`Stream`]s,
 //! which are [`AsyncRead`](tokio::io::AsyncRead) and
 //! [`AsyncWrite`](tokio::io::AsyncWrite). The transport inside is
@@ -17,21 +17,27 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+mod path;
 mod shared;
 mod socket;
+mod sockets;
 mod stream;
 mod timer;
 
 pub use config::{ClientConfig, ServerConfig};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointStats};
-pub use error::{ConnectError, ConnectionError, OpenStreamError, StartError, StreamError};
+pub use error::{
+    ClosePathError, ConnectError, ConnectionError, OpenPathError, OpenStreamError, StartError,
+    StreamError,
+};
+pub use path::PathConfig;
 pub use socket::{SocketConfig, SocketStats};
 pub use stream::{ReceiveStream, SendStream, Stream};
 
 pub use ctcp_proto::crypto::{ClientError, Refusal};
 pub use ctcp_proto::{
-    Authorize, ConnectionStats, Decision, Identity, PublicKey, SecretKey, TransportConfig,
-    TransportConfigError,
+    Authorize, ConnectionStats, Decision, Identity, PathEvent, PathOptions, PathState, PathStats,
+    PublicKey, SecretKey, TransportConfig, TransportConfigError,
 };
-pub use ctcp_units::StreamId;
+pub use ctcp_units::{PathId, StreamId};

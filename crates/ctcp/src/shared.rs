@@ -5,19 +5,24 @@
 //! to send and wakes who waited. Only the driver sends, so that datagrams leave
 //! in the order of their numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use ctcp_proto::stream::StreamEvent;
-use ctcp_proto::{ConnectionError, ConnectionHandle, Event, PublicKey};
+use ctcp_proto::{ConnectionError, ConnectionHandle, Event, PathEvent, PublicKey};
 use ctcp_units::{Instant, PathId, StreamId};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::socket::Socket;
+use crate::sockets::{SocketId, SocketMaker};
+
+/// What happened to paths and nobody has asked for yet; older things are
+/// forgotten.
+const PATH_EVENTS_MAX: usize = 64;
 
 /// Locks, also after another thread died inside: what matters then is that
 /// nobody waits for ever.
@@ -37,6 +42,8 @@ pub(crate) struct Wishes {
     pub(crate) connections: Vec<Arc<ConnectionShared>>,
     /// A socket to go on with.
     pub(crate) socket: Option<Socket>,
+    /// Sockets of further paths.
+    pub(crate) new_sockets: Vec<(SocketId, Socket)>,
     /// Close everything and end.
     pub(crate) stop: bool,
     /// There is no driver any more.
@@ -46,8 +53,15 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     fn is_empty(&self) -> bool {
-        self.connections.is_empty() && self.socket.is_none()
+        self.connections.is_empty() && self.socket.is_none() && self.new_sockets.is_empty()
     }
+}
+
+/// Wishes beside the connections.
+pub(crate) struct Taken {
+    pub(crate) socket: Option<Socket>,
+    pub(crate) new_sockets: Vec<(SocketId, Socket)>,
+    pub(crate) stop: bool,
 }
 
 impl Inbox {
@@ -67,13 +81,14 @@ impl Inbox {
     }
 
     /// Takes everything: the connections into `connections`, which is empty.
-    pub(crate) fn take(
-        &self,
-        connections: &mut Vec<Arc<ConnectionShared>>,
-    ) -> (Option<Socket>, bool) {
+    pub(crate) fn take(&self, connections: &mut Vec<Arc<ConnectionShared>>) -> Taken {
         let mut wishes = lock(&self.wishes);
         std::mem::swap(&mut wishes.connections, connections);
-        (wishes.socket.take(), wishes.stop)
+        Taken {
+            socket: wishes.socket.take(),
+            new_sockets: std::mem::take(&mut wishes.new_sockets),
+            stop: wishes.stop,
+        }
     }
 
     /// Forgets all wishes, now and later: connections that lie here hold the
@@ -105,6 +120,8 @@ pub(crate) struct ConnectionShared {
     pub(crate) is_accepted: bool,
     pub(crate) clock: Clock,
     pub(crate) inbox: Arc<Inbox>,
+    /// Makes sockets for further paths.
+    pub(crate) maker: Arc<SocketMaker>,
     /// Already in the inbox or the driver's queue.
     is_queued: AtomicBool,
     state: Mutex<State>,
@@ -114,6 +131,8 @@ pub(crate) struct ConnectionShared {
     pub(crate) incoming: Notify,
     /// One more stream may be opened, or the connection ended.
     pub(crate) credit: Notify,
+    /// Something happened to a path, or the connection ended.
+    pub(crate) paths: Notify,
 }
 
 impl ConnectionShared {
@@ -122,14 +141,16 @@ impl ConnectionShared {
         connection: ctcp_proto::Connection,
         is_accepted: bool,
         clock: Clock,
-        inbox: Arc<Inbox>,
+        links: (Arc<Inbox>, Arc<SocketMaker>),
     ) -> Arc<Self> {
+        let (inbox, maker) = links;
         Arc::new(Self {
             handle,
             peer_key: connection.peer_key(),
             is_accepted,
             clock,
             inbox,
+            maker,
             is_queued: AtomicBool::new(false),
             state: Mutex::new(State {
                 proto: connection,
@@ -138,11 +159,15 @@ impl ConnectionShared {
                 error: None,
                 slots: BTreeMap::new(),
                 sources: Vec::new(),
+                routes: Vec::new(),
+                orphans: Vec::new(),
+                path_events: VecDeque::new(),
                 deadline: None,
             }),
             settled: Notify::new(),
             incoming: Notify::new(),
             credit: Notify::new(),
+            paths: Notify::new(),
         })
     }
 
@@ -178,6 +203,9 @@ impl ConnectionShared {
         }
         if news.is_credit {
             self.credit.notify_waiters();
+        }
+        if news.is_of_paths {
+            self.paths.notify_waiters();
         }
     }
 
@@ -220,6 +248,7 @@ pub(crate) struct News {
     pub(crate) is_settled: bool,
     pub(crate) is_incoming: bool,
     pub(crate) is_credit: bool,
+    pub(crate) is_of_paths: bool,
     /// It is connected since now.
     pub(crate) is_connected: bool,
 }
@@ -229,6 +258,7 @@ impl News {
         is_settled: true,
         is_incoming: true,
         is_credit: true,
+        is_of_paths: true,
         is_connected: false,
     };
 }
@@ -245,6 +275,12 @@ pub(crate) struct State {
     pub(crate) slots: BTreeMap<StreamId, Slot>,
     /// The address of ours that each path's datagrams were last sent to.
     sources: Vec<(PathId, IpAddr)>,
+    /// The sockets of paths that do not use the endpoint's own.
+    routes: Vec<(PathId, SocketId)>,
+    /// Sockets whose paths have gone.
+    pub(crate) orphans: Vec<SocketId>,
+    /// What happened to paths, the newest at most.
+    pub(crate) path_events: VecDeque<PathEvent>,
     /// Under which moment the driver has it in its table of deadlines.
     pub(crate) deadline: Option<Instant>,
 }
@@ -314,10 +350,44 @@ impl State {
                     };
                 }
                 Event::Stream(event) => self.on_stream_event(event, &mut news, wakers),
-                Event::Path(_) => {}
+                Event::Path(event) => {
+                    self.on_path_event(event);
+                    news.is_of_paths = true;
+                }
             }
         }
         news
+    }
+
+    fn on_path_event(&mut self, event: PathEvent) {
+        if let PathEvent::Closed(path) = event {
+            let gone = self.routes.iter().position(|(known, _)| *known == path);
+            self.orphans
+                .extend(gone.map(|place| self.routes.swap_remove(place).1));
+            self.sources.retain(|(known, _)| *known != path);
+        }
+        if self.path_events.len() >= PATH_EVENTS_MAX {
+            self.path_events.pop_front();
+        }
+        self.path_events.push_back(event);
+    }
+
+    /// `path` has a socket of its own.
+    pub(crate) fn add_route(&mut self, path: PathId, socket: SocketId) {
+        self.routes.push((path, socket));
+    }
+
+    /// The socket that datagrams on `path` leave from.
+    pub(crate) fn route(&self, path: PathId) -> SocketId {
+        let known = self.routes.iter().find(|(known, _)| *known == path);
+        known.map_or(SocketId::OWN, |(_, socket)| *socket)
+    }
+
+    /// The connection has gone: so have its sockets.
+    pub(crate) fn take_sockets(&mut self) -> Vec<SocketId> {
+        let mut sockets = std::mem::take(&mut self.orphans);
+        sockets.extend(self.routes.drain(..).map(|(_, socket)| socket));
+        sockets
     }
 
     fn on_stream_event(&mut self, event: StreamEvent, news: &mut News, wakers: &mut Vec<Waker>) {

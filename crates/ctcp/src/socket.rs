@@ -26,6 +26,8 @@ pub(crate) const LOTS: usize = 8;
 const LOT_LEN: usize = 1 << 16;
 /// Most bytes in one call: the longest UDP payload over IPv4.
 const SEND_LEN_MAX: usize = 65_507;
+/// `ENODEV`: the interface has gone.
+const NO_SUCH_DEVICE: i32 = 19;
 /// Errors in a row after which receiving waits for the next event.
 const RECEIVE_ERRORS_MAX: u32 = 16;
 
@@ -135,6 +137,15 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) segment_len: usize,
 }
 
+/// What became of an [`Outgoing`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    /// Bytes of it that need no more care.
+    pub(crate) bytes: usize,
+    /// The system knows no way there.
+    pub(crate) is_without_way: bool,
+}
+
 /// Where one call's datagrams lie, and what came with them.
 pub(crate) struct Lots {
     bytes: Box<[u8]>,
@@ -191,12 +202,16 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Binds to `local`. A wildcard IPv6 address takes IPv4 as well.
+    /// Binds to `local`, and to a network interface if one is named: datagrams
+    /// then leave and arrive there whatever the routes say. A wildcard IPv6
+    /// address takes IPv4 as well.
     ///
     /// # Errors
-    /// What the system says: the address is in use, not ours, not allowed.
+    /// What the system says: the address is in use, not ours, not allowed; there
+    /// is no such interface.
     pub(crate) fn bind(
         local: SocketAddr,
+        interface: Option<&str>,
         config: &SocketConfig,
         counters: Arc<SocketCounters>,
     ) -> io::Result<Self> {
@@ -210,6 +225,9 @@ impl Socket {
         let _ = socket.set_recv_buffer_size(config.receive_buffer_bytes);
         let _ = socket.set_send_buffer_size(config.send_buffer_bytes);
         socket.set_nonblocking(true)?;
+        if let Some(interface) = interface {
+            bind_to_interface(&socket, interface)?;
+        }
         socket.bind(&local.into())?;
         let io = UdpSocket::from_std(socket.into())?;
         let state = UdpSocketState::new((&io).into())?;
@@ -250,7 +268,7 @@ impl Socket {
 
     /// Sends `outgoing`, and answers how many bytes of it need no more care:
     /// all, or fewer if the send buffer is full. What cannot be sent is lost.
-    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> usize {
+    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> Sent {
         let Outgoing {
             contents,
             segment_len,
@@ -259,6 +277,7 @@ impl Socket {
         let destination = self.reachable(outgoing.remote);
         let source = outgoing.source.map(|ip| self.reachable_ip(ip));
         let mut taken = 0;
+        let mut is_without_way = false;
         while taken < contents.len() {
             let segments = self.segments_max().min(SEND_LEN_MAX / segment_len).max(1);
             let end = contents.len().min(taken + segments * segment_len);
@@ -281,7 +300,7 @@ impl Socket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     add(&self.counters.send_blocked, 1);
-                    return taken;
+                    break;
                 }
                 Err(_) if transmit.segment_size.is_some() && self.segments_max() == 1 => {
                     // Refused at once, where one by one may pass.
@@ -290,12 +309,16 @@ impl Socket {
                 }
                 Err(error) => {
                     add(&self.counters.send_errors, 1);
+                    is_without_way |= is_without_route(&error);
                     tracing::trace!(%error, remote = %outgoing.remote, "datagram not sent");
                 }
             }
             taken = end;
         }
-        taken
+        Sent {
+            bytes: taken,
+            is_without_way,
+        }
     }
 
     /// Ready when sending may go on.
@@ -365,6 +388,30 @@ impl Socket {
             _ => ip,
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn bind_to_interface(socket: &socket2::Socket, interface: &str) -> io::Result<()> {
+    socket.bind_device(Some(interface.as_bytes()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_to_interface(_: &socket2::Socket, _: &str) -> io::Result<()> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "sockets are bound to interfaces on Linux only: give a local address instead",
+    ))
+}
+
+/// The system knows no way: whatever else is sent there fails as well.
+fn is_without_route(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::AddrNotAvailable
+    ) || error.raw_os_error() == Some(NO_SUCH_DEVICE)
 }
 
 /// quinn-udp 0.6.3 asks for receive time stamps, but joined datagrams then bring

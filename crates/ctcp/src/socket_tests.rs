@@ -5,18 +5,18 @@ use super::*;
 
 fn socket(local: &str) -> Socket {
     let local = local.parse().expect("an address");
-    Socket::bind(local, &SocketConfig::default(), Arc::default()).expect("a free port")
+    Socket::bind(local, None, &SocketConfig::default(), Arc::default()).expect("a free port")
 }
 
 async fn send_all(socket: &Socket, outgoing: Outgoing<'_>) {
     let mut rest = outgoing.contents;
     while !rest.is_empty() {
         let contents = rest;
-        let taken = socket.send(&Outgoing {
+        let sent = socket.send(&Outgoing {
             contents,
             ..outgoing
         });
-        rest = &rest[taken..];
+        rest = &rest[sent.bytes..];
         if !rest.is_empty() {
             poll_fn(|cx| socket.poll_writable(cx)).await;
         }
@@ -67,6 +67,7 @@ async fn a_batch_arrives_as_the_datagrams_it_is_made_of() {
 async fn a_socket_for_ipv6_reaches_ipv4() {
     let Ok(sender) = Socket::bind(
         (Ipv6Addr::UNSPECIFIED, 0).into(),
+        None,
         &SocketConfig::default(),
         Arc::default(),
     ) else {
