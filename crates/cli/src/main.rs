@@ -122,6 +122,9 @@ fn check_kernel() -> Result<(), Failure> {
 
 fn run_async(command: Command) -> Result<(), Failure> {
     check_kernel()?;
+    if let Command::Emulate(command) = &command {
+        emulate::prepare(command)?;
+    }
     let privileges = match &command {
         Command::Demo(args) => demo::prepare(args),
         _ => Ok(()),

@@ -267,6 +267,30 @@ impl Network {
         &self.router
     }
 
+    /// Packets that programs sent into path `index` at its left and its right end
+    /// and that the router never saw, because it was kept from running for longer
+    /// than devices and buffers could bridge. Exact when nothing is under way.
+    ///
+    /// # Errors
+    /// [`NetworkError::Router`] if there is no such path, or the router has ended.
+    pub fn missed(&self, index: usize) -> Result<(u64, u64), NetworkError> {
+        let count = self.paths.len();
+        let path = self
+            .paths
+            .get(index)
+            .ok_or(RouterError::NoSuchPath { index, count })?;
+        let missed = |end: &PathEnd, seen: u64| -> Result<u64, NamespaceError> {
+            let sent = self.namespaces[&end.namespace].device_counts(&end.device)?;
+            Ok(match self.attachment {
+                AttachmentKind::Tun => sent.dropped,
+                AttachmentKind::Veth => sent.packets.saturating_sub(seen),
+            })
+        };
+        let seen = self.router.counters()?.paths[index];
+        let left = missed(&path.left, seen.from_left)?;
+        Ok((left, missed(&path.right, seen.from_right)?))
+    }
+
     /// Sets what TCP connections over path `index` start from, at both ends.
     /// Connections that exist keep what they have.
     ///

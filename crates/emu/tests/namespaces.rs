@@ -251,6 +251,7 @@ fn the_share_lost_is_the_one_asked_for(kind: AttachmentKind) {
     assert!((1600_usize.abs_diff(received)) < 90, "{received} of 2000");
     let counters = network.router().counters().expect("it runs");
     assert_eq!(counters.links[0].offered, 2000, "{counters:?}");
+    assert_eq!(network.missed(0).expect("there is one"), (0, 0));
     assert_eq!(counters.links[0].delivered, received as u64, "{counters:?}");
 }
 

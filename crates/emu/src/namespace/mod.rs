@@ -312,6 +312,14 @@ impl Namespace {
         self.set(&format!("bring up {device}"), || netlink::set_up(device))
     }
 
+    /// What a device has sent since it was made.
+    pub(crate) fn device_counts(&self, device: &str) -> Result<DeviceCounts, NamespaceError> {
+        self.set(&format!("read the counts of {device}"), || {
+            let text = fs::read_to_string("/proc/thread-self/net/dev")?;
+            DeviceCounts::find(&text, device).ok_or_else(|| io::ErrorKind::NotFound.into())
+        })
+    }
+
     /// Does `work` inside; an error is one of setting `what`.
     pub(crate) fn set<R: Send>(
         &self,
@@ -356,6 +364,43 @@ impl Namespace {
     }
 }
 
+/// What a device has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeviceCounts {
+    pub(crate) packets: u64,
+    /// Packets that found its queue full.
+    pub(crate) dropped: u64,
+}
+
+impl DeviceCounts {
+    /// Finds a device in the text of `/proc/net/dev`: eight columns of what was
+    /// received, then bytes, packets, errors and drops of what was sent.
+    fn find(text: &str, device: &str) -> Option<Self> {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        let (_, counts) = lines.find(|(name, _)| name.trim() == device)?;
+        let mut sent = counts.split_whitespace().skip(8).map(str::parse);
+        Some(Self {
+            packets: sent.nth(1)?.ok()?,
+            dropped: sent.nth(1)?.ok()?,
+        })
+    }
+}
+
 fn sysctl_path(name: &str) -> PathBuf {
     format!("/proc/sys/{}", name.replace('.', "/")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_a_device_are_in_its_columns() {
+        let text = "Inter-| Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                    path0: 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26\n";
+        let found = DeviceCounts::find(text, "path0").expect("it is there");
+        assert_eq!((found.packets, found.dropped), (20, 22));
+        assert_eq!(DeviceCounts::find(text, "path"), None);
+        assert_eq!(DeviceCounts::find("path0: 1 2", "path0"), None);
+    }
 }

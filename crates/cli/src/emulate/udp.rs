@@ -2,28 +2,16 @@
 
 use std::net::SocketAddr;
 
-use clap::{Args, Subcommand};
-use ctcp_emu::{LinkCounters, Relay, RelayConfig, RelayCounters, RelayHandle};
-use serde_json::{Value, json};
+use clap::Args;
+use ctcp_emu::{Relay, RelayConfig, RelayCounters, RelayHandle};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::counters::{link_json, link_table};
 use crate::failure::Failure;
 use crate::link_options::{Defaults, LinkOptions};
 use crate::output::{self, ReadyArgs, notice, print_line};
 use crate::signals::StopSignals;
-
-/// What can be emulated.
-#[derive(Debug, Clone, Subcommand)]
-pub(crate) enum Emulate {
-    /// Relay UDP datagrams through an emulated path, without privileges
-    #[command(
-        long_about = "Relay UDP datagrams through an emulated path, without privileges.\n\n\
-        Whoever sends to --listen reaches --to; losses, queue and delay are those of the \
-        options. Counters are printed at the end (SIGTERM, SIGINT) and on SIGUSR1. On SIGUSR2 \
-        every client gets a new port towards the target, as behind a NAT that lost its state."
-    )]
-    Udp(Box<UdpArgs>),
-}
 
 /// Arguments of `ctcp emulate udp`.
 #[derive(Debug, Clone, Args)]
@@ -47,8 +35,7 @@ pub(crate) struct UdpArgs {
 }
 
 /// Runs until a signal ends it.
-pub(crate) async fn run(command: Emulate) -> Result<(), Failure> {
-    let Emulate::Udp(args) = command;
+pub(super) async fn run(args: UdpArgs) -> Result<(), Failure> {
     let (up, down) = args
         .link
         .path(Defaults::default())
@@ -99,33 +86,7 @@ fn print_counters(is_json: bool, counters: &RelayCounters) {
         return print_line(&line.to_string());
     }
     print_line(&format!("{:<24}{:>14}{:>14}", "packets", "up", "down"));
-    let (up, down) = (link_rows(&counters.up), link_rows(&counters.down));
-    for ((name, up), (_, down)) in up.into_iter().zip(down) {
-        print_line(&format!("{name:<24}{up:>14}{down:>14}"));
+    for line in link_table(&counters.up, &counters.down) {
+        print_line(&line);
     }
-}
-
-fn link_rows(link: &LinkCounters) -> [(&'static str, u64); 12] {
-    [
-        ("offered", link.offered),
-        ("lost_before", link.lost_before),
-        ("lost_after", link.lost_after),
-        ("dropped_queue", link.dropped_queue),
-        ("dropped_too_long", link.dropped_too_long),
-        ("dropped_link_full", link.dropped_link_full),
-        ("duplicated", link.duplicated),
-        ("corrupted", link.corrupted),
-        ("reordered", link.reordered),
-        ("marked", link.marked),
-        ("delivered", link.delivered),
-        ("delivered_bytes", link.delivered_bytes),
-    ]
-}
-
-fn link_json(link: &LinkCounters) -> Value {
-    let rows = link_rows(link).into_iter();
-    Value::Object(
-        rows.map(|(name, count)| (name.to_owned(), count.into()))
-            .collect(),
-    )
 }
