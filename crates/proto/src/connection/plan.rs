@@ -139,10 +139,7 @@ impl Connection {
         }
         let views = self.views(now);
         let paths = views.all();
-        if !paths[index].is_usable {
-            return Choice::Nothing;
-        }
-        if self.paths[index].state() != PathState::Active {
+        if paths[index].is_usable && self.paths[index].state() != PathState::Active {
             // Nothing is alive; each sends what it can.
             return match oldest.filter(|block| self.carries(index, *block)) {
                 Some(block) => Choice::Coded(block),
@@ -151,24 +148,27 @@ impl Connection {
             };
         }
         if scheduler == Scheduler::Redundant
+            && paths[index].is_usable
             && let Some(copied) = self.copies.front(self.paths[index].slot)
             && self.carries(index, copied.block)
         {
             return Choice::Copy(copied);
         }
         let repair = match scheduler {
-            Scheduler::Auto => {
-                self.repair_that(index, |before| auto::takes_repair(index, paths, before))
-            }
-            Scheduler::Mp12 => self.repair_of_mp12(index, paths),
-            Scheduler::MinRtt | Scheduler::Redundant => self.repair_that(index, |_| {
-                scheduler == Scheduler::Redundant || is_shortest_free(index, paths)
+            Scheduler::Auto => self.repair_that(index, &views, |before, paths| {
+                auto::takes_repair(index, paths, before)
             }),
+            Scheduler::Mp12 if paths[index].is_usable => self.repair_of_mp12(index, &views),
+            Scheduler::MinRtt => {
+                self.repair_that(index, &views, |_, paths| is_shortest_free(index, paths))
+            }
+            Scheduler::Redundant | Scheduler::Mp12 => self.repair_that(index, &views, |_, _| true),
         };
         if let Some(block) = repair {
             return Choice::Coded(block);
         }
         let takes_new = has_new
+            && paths[index].is_usable
             && match scheduler {
                 Scheduler::Auto => auto::takes_new(index, paths, self.backlog(content_max)),
                 Scheduler::MinRtt => is_shortest_free(index, paths),
@@ -187,35 +187,66 @@ impl Connection {
     }
 
     /// The oldest block that wants a packet which path `index` carries and which
-    /// the scheduler gives it; `takes` hears how many others come before.
-    fn repair_that(&self, index: usize, takes: impl Fn(usize) -> bool) -> Option<u64> {
+    /// the scheduler gives it. `takes` hears how many others come before, and the
+    /// paths of which one could send it: those in use that it is not too long for;
+    /// if there is none, any that is alive.
+    fn repair_that(
+        &self,
+        index: usize,
+        views: &Views,
+        takes: impl Fn(usize, &[PathView]) -> bool,
+    ) -> Option<u64> {
         let first = self.sender.oldest_ready();
         let blocks = core::iter::successors(first, |block| self.sender.next_ready(*block));
+        let mut blocks = blocks.take(auto::REPAIRS_SEEN).enumerate();
         blocks
-            .take(auto::REPAIRS_SEEN)
-            .enumerate()
-            .find(|(before, block)| self.carries(index, *block) && takes(*before))
+            .find(|(before, block)| {
+                if !self.carries(index, *block) {
+                    return false;
+                }
+                let all = views.all();
+                let is_too_long = |at: usize| all[at].is_usable && !self.carries(at, *block);
+                if !(0..all.len()).any(is_too_long) {
+                    return all[index].is_usable && takes(*before, all);
+                }
+                let mut able = Views {
+                    list: views.list,
+                    len: views.len,
+                };
+                for at in 0..able.len {
+                    able.list[at].is_usable &= self.carries(at, *block);
+                }
+                if !able.all().iter().any(|view| view.is_usable) {
+                    for at in 0..able.len {
+                        able.list[at].is_usable =
+                            self.carries(at, *block) && self.paths[at].state() == PathState::Active;
+                    }
+                }
+                able.list[index].is_usable && takes(*before, able.all())
+            })
             .map(|(_, block)| block)
     }
 
     /// Algorithm 4 of [MP12]: the oldest block is judged with what other paths
     /// will have delivered, the others without. Below zero that counts as nothing:
     /// see docs/deviations.md.
-    fn repair_of_mp12(&self, index: usize, paths: &[PathView]) -> Option<u64> {
+    fn repair_of_mp12(&self, index: usize, views: &Views) -> Option<u64> {
         let current = self.sender.oldest_view();
-        let others = mp12::delivered_before(index, paths).max(0.0);
+        let others = mp12::delivered_before(index, views.all()).max(0.0);
         if let Some((block, view)) = current
             && view.falls_short_beside(others)
             && self.carries(index, block)
         {
             return Some(block);
         }
-        let first = self.sender.oldest_ready();
-        core::iter::successors(first, |block| self.sender.next_ready(*block))
-            .take(auto::REPAIRS_SEEN)
-            .find(|block| {
-                current.is_none_or(|(current, _)| *block != current) && self.carries(index, *block)
-            })
+        let current = current.map(|(block, _)| block);
+        let oldest = self.sender.oldest_ready();
+        // Too long for this path, it is left to the others; withheld by its load,
+        // it is passed over.
+        let repair = self.repair_that(index, views, |before, _| {
+            before > 0 || oldest != current || current.is_none()
+        });
+        repair.filter(|block| Some(*block) != current)
     }
 
     /// A new symbol went out on path `index`: with `redundant`, the others send it

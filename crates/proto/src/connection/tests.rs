@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ctcp_units::{Duration, Instant, PacketNumber, PathId, Random, StreamId, SymbolId, millis};
 
 use super::{Connection, Event, LocalIds, Start};
+use crate::block::PATHS_MAX;
 use crate::config::TransportConfig;
 use crate::crypto::MIN_PACKET_LEN;
 use crate::crypto::{IdCipher, Keys, PublicKey, SecretRandom, Suite};
@@ -52,6 +53,10 @@ impl Liar {
     }
 
     fn say(&mut self, flags: Flags, payload: &[u8]) {
+        self.say_on(PathId(0), flags, payload);
+    }
+
+    fn say_on(&mut self, path: PathId, flags: Flags, payload: &[u8]) {
         let mut packet = vec![flags.0];
         packet.extend_from_slice(&[1; 8]);
         packet.extend_from_slice(&[0; 3]);
@@ -59,12 +64,10 @@ impl Liar {
         packet.resize(payload.len() + MIN_PACKET_LEN, 0);
         let number = PacketNumber(self.next);
         self.next += 1;
-        self.keys
-            .seal_in_place(PathId(0), number, &mut packet)
-            .unwrap();
+        self.keys.seal_in_place(path, number, &mut packet).unwrap();
         let remote = self.honest.paths[0].remote;
         self.honest
-            .handle_datagram(self.now, PathId(0), remote, None, &mut packet);
+            .handle_datagram(self.now, path, remote, None, &mut packet);
     }
 
     fn say_frames(&mut self, frames: &[Frame<'_>]) {
@@ -114,6 +117,8 @@ impl Liar {
         assert!(stats.generations_receiving <= 256);
         assert!(self.honest.controls.len() <= 5000);
         assert!(self.honest.responses.len() <= 8);
+        assert!(stats.paths.len() <= PATHS_MAX);
+        assert!(self.honest.path_controls <= 128);
         assert!(self.honest.fates.is_empty());
         assert!(self.honest.events.is_empty());
     }
@@ -124,7 +129,7 @@ fn random_frame(random: &mut Random, next: u64) -> Frame<'static> {
     let number = random.below(wild);
     let stream = StreamId(2 * random.below(6));
     let code = number as u32;
-    match random.below(13) {
+    match random.below(16) {
         0 => Frame::MaxData(number),
         1 => Frame::MaxStreams(number),
         2 => Frame::MaxStreamData {
@@ -147,6 +152,17 @@ fn random_frame(random: &mut Random, next: u64) -> Frame<'static> {
         },
         7 | 8 => Frame::PathChallenge(number.to_be_bytes()),
         9 => Frame::PathResponse(next.to_be_bytes()),
+        10 => Frame::PathId {
+            path: PathId(random.below(12) as u32),
+            id: ConnectionId([number as u8; 8]),
+        },
+        11 => Frame::PathUse {
+            path: PathId(random.below(12) as u32),
+            sequence: number,
+            is_backup: random.chance(0.5),
+            cost: number as u8,
+        },
+        12 => Frame::PathClose(PathId(random.below(12) as u32)),
         _ => Frame::Ping,
     }
 }
@@ -192,7 +208,14 @@ fn random_lies_neither_panic_nor_pile_up() {
                     let count = random.below(4) as usize;
                     liar.acknowledge(first, random.below(1 << 30), &reports[..count]);
                 }
-                4 => liar.now += millis(random.below(50)),
+                4 => {
+                    liar.now += millis(random.below(50));
+                    // Paths begun, used and left, some of them never issued.
+                    let path = PathId(random.below(40) as u32);
+                    let mut payload = Vec::new();
+                    random_frame(&mut random, seed).write(&mut payload);
+                    liar.say_on(path, Header::Control.flags(), &payload);
+                }
                 5 => liar.wait(),
                 _ => {
                     let frame = random_frame(&mut random, seed);
@@ -257,6 +280,32 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
     assert!(liar.honest.is_open());
     let slots = liar.honest.paths[0].slots_held();
     assert!(slots < 80_000, "{slots} slots");
+}
+
+/// Whoever only opens paths gets eight, and no memory beyond them.
+#[test]
+fn a_peer_that_opens_paths_for_ever_gets_eight() {
+    let mut liar = Liar::new(4);
+    liar.say_frames(&[Frame::Ping]);
+    liar.drain();
+    let mut most = 0;
+    for path in 1..5000 {
+        liar.now += millis(1);
+        let mut payload = Vec::new();
+        Frame::PathId {
+            path: PathId(path),
+            id: ConnectionId([7; 8]),
+        }
+        .write(&mut payload);
+        Frame::PathChallenge([1; 8]).write(&mut payload);
+        liar.say_on(PathId(path), Header::Control.flags(), &payload);
+        liar.drain();
+        liar.check();
+        most = most.max(liar.honest.paths.len());
+    }
+    assert_eq!(most, PATHS_MAX);
+    assert!(liar.honest.controls.len() < 200);
+    assert!(liar.honest.is_open());
 }
 
 #[test]
