@@ -47,6 +47,10 @@ pub struct Fidelity {
     pub timing_error_p50_us: f64,
     /// The same, 99th percentile.
     pub timing_error_p99_us: f64,
+    /// How late a thread of the programs' priority got a processor: 99th
+    /// percentile.
+    #[serde(default)]
+    pub wakeup_delay_p99_us: f64,
     /// Share of the machine's processor time that was idle.
     pub idle_share: f64,
     /// Runs at the same time, this one included.

@@ -92,6 +92,7 @@ fn synthetic(point: Point) -> Record {
         fidelity: Some(Fidelity {
             timing_error_p50_us: 20.0,
             timing_error_p99_us: 80.0 + 20.0 * random.unit(),
+            wakeup_delay_p99_us: 200.0,
             idle_share: 0.4,
             parallel_runs: 6,
             is_busy: random.chance(0.02),

@@ -60,19 +60,6 @@ fn machine() -> String {
     format!("{model}, {count} {cores}")
 }
 
-/// Whether this process runs ahead of all ordinary ones (`chrt -f`), so that a
-/// busy machine is not busy for it.
-pub(crate) fn is_realtime() -> bool {
-    fs::read_to_string("/proc/self/stat").is_ok_and(|text| is_realtime_by(&text))
-}
-
-/// Field 41 is the scheduling policy: 1 and 2 are those of real time
-/// (proc_pid_stat(5)). The second field ends with the last parenthesis.
-fn is_realtime_by(stat: &str) -> bool {
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    matches!(rest.split_whitespace().nth(38), Some("1" | "2"))
-}
-
 /// Processor time of the machine since it started: idle, and all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticks {
@@ -134,18 +121,6 @@ mod tests {
         let ticks = Ticks::parse(text).expect("well formed");
         assert_eq!((ticks.idle, ticks.all), (820, 1000));
         assert_eq!(Ticks::parse("intr 5"), None);
-    }
-
-    #[test]
-    fn the_policy_is_the_41st_field() {
-        let fields: Vec<String> = (3..=52).map(|field| format!("9{field}")).collect();
-        let stat = |policy: &str| {
-            let mut fields = fields.clone();
-            fields[41 - 3] = policy.to_owned();
-            format!("1 (a (b) c) {}", fields.join(" "))
-        };
-        assert!(is_realtime_by(&stat("1")) && is_realtime_by(&stat("2")));
-        assert!(!is_realtime_by(&stat("0")) && !is_realtime_by(""));
     }
 
     #[test]

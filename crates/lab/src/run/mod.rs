@@ -5,6 +5,7 @@ mod estimate;
 mod filter;
 mod journal;
 mod machine;
+mod pulse;
 mod schedule;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::point::{self, Point};
 use crate::record::{Fidelity, Provenance, Record};
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue};
 use machine::IdleMeter;
+use pulse::Pulse;
 use schedule::Schedule;
 
 /// A run whose 99th percentile of the timing error is above this is marked: at
@@ -28,10 +30,11 @@ use schedule::Schedule;
 /// late.
 pub const TIMING_ERROR_P99_MAX_US: f64 = 1000.0;
 
-/// A run during which less of the processors was idle is marked: what has to run
-/// now can no longer count on it. A run of real-time priority (`chrt -f 50`) does
-/// not depend on it.
-pub const IDLE_SHARE_MIN: f64 = 0.10;
+/// A run during which one in a hundred wakings of a thread was later than this is
+/// marked: the programs under test had to wait for a processor. Three
+/// milliseconds are a time slice of Linux, and shorter than the shortest round
+/// trip of the papers.
+pub const WAKEUP_DELAY_P99_MAX_US: f64 = 3000.0;
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -177,6 +180,7 @@ pub fn run(
     let results = Mutex::new((Summary::default(), None));
     // What keeps time goes first and alone: a simulation takes a whole processor.
     for venue in [point::Venue::Testbed, point::Venue::Simulator] {
+        let pulse = Pulse::new();
         let points: Vec<&Point> = plan.points.iter().filter(|p| p.venue == venue).collect();
         let of = |point: &&Point| venues.of(point);
         let loads = points
@@ -191,7 +195,7 @@ pub fn run(
             while let Some(turn) = schedule.next(|| stop.is_set()) {
                 let point = points[turn.index()];
                 observer.on_begin(point);
-                let record = run_one(point, venues, options, stop, || turn.most_at_once());
+                let record = run_one(point, venues, options, stop, &pulse, || turn.most_at_once());
                 let Some(record) = record else {
                     continue;
                 };
@@ -209,8 +213,13 @@ pub fn run(
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..schedule.jobs() {
-                scope.spawn(work);
+            let beating = scope.spawn(|| pulse.beat());
+            let working: Vec<_> = (0..schedule.jobs()).map(|_| scope.spawn(work)).collect();
+            let ended: Vec<_> = working.into_iter().map(|thread| thread.join()).collect();
+            pulse.end();
+            drop(beating.join());
+            for panic in ended.into_iter().filter_map(Result::err) {
+                std::panic::resume_unwind(panic);
             }
         });
     }
@@ -236,11 +245,12 @@ fn run_one(
     venues: &Venues<'_>,
     options: &RunOptions,
     stop: &Stop,
+    pulse: &Pulse,
     parallel_runs: impl FnOnce() -> u32,
 ) -> Option<Record> {
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let began = Instant::now();
-    let idle = IdleMeter::start();
+    let (idle, pulse_before) = (IdleMeter::start(), pulse.read());
     let ran = match venues.of(point) {
         Some(venue) => venue.run(point, stop),
         None => Err(RunError::Failed(format!(
@@ -254,13 +264,15 @@ fn run_one(
         Err(error) => (Outcome::default(), Some(error.to_string())),
     };
     let idle_share = idle.share();
+    let wakeup_delay_p99_us = pulse.read().p99_us_since(&pulse_before);
     let fidelity = outcome.timing.map(|timing| Fidelity {
         timing_error_p50_us: timing.p50_us,
         timing_error_p99_us: timing.p99_us,
         idle_share,
         parallel_runs: parallel_runs(),
+        wakeup_delay_p99_us,
         is_busy: timing.p99_us > TIMING_ERROR_P99_MAX_US
-            || (idle_share < IDLE_SHARE_MIN && !machine::is_realtime()),
+            || wakeup_delay_p99_us > WAKEUP_DELAY_P99_MAX_US,
     });
     Some(Record {
         point: point.clone(),

@@ -15,7 +15,7 @@ pub(crate) mod test_support;
 mod transport;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +30,9 @@ use crate::workload::{Content, Deadline, DialError, Film, Stage, dial, programs_
 use keys::Keys;
 use servers::Servers;
 use transport::Kit;
+
+/// How the names of folders for temporary files begin; the process follows.
+const FOLDER: &str = "ctcp-lab-";
 
 /// What is left to flows that are still being set up when the time limit counts
 /// already from their start.
@@ -63,8 +66,9 @@ impl Testbed {
     /// # Errors
     /// [`Unable`] without a place for temporary files.
     pub fn new(config: TestbedConfig) -> Result<Self, Unable> {
+        sweep(&std::env::temp_dir());
         let folder = tempfile::Builder::new()
-            .prefix("ctcp-lab-")
+            .prefix(&format!("{FOLDER}{}-", std::process::id()))
             .tempdir()
             .map_err(|error| {
                 Unable(format!(
@@ -169,6 +173,24 @@ impl Testbed {
     }
 }
 
+/// Removes what runs left that were killed: folders named after processes that
+/// are no more.
+fn sweep(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER)?.split_once('-')?.0.parse().ok());
+        if pid.is_some_and(|pid: u32| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Somebody else's folder stays.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Makes sure that the tunnel is there before the time counts: a connection to
 /// the server, closed at once.
 fn open_tunnel(stage: &Stage<'_>) -> Result<(), RunError> {
@@ -258,3 +280,28 @@ pub const CAPACITY_SHARE: f64 = 0.5;
 /// a core for 25 Mbit/s, the mean over Reno, CUBIC, BBR and CTCP, eight at a time
 /// on a 2-core machine (32 points of 35 s took 150 s of processor time).
 const CORES_PER_MBIT: f64 = 0.005;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let make = |name: &str| {
+            let path = temporary.path().join(name);
+            std::fs::create_dir(&path).expect("new");
+            path
+        };
+        // No process has the greatest number.
+        let dead = make("ctcp-lab-4294967295-aB3");
+        let kept = [
+            make(&format!("ctcp-lab-{}-aB3", std::process::id())),
+            make("ctcp-lab-aB3"),
+            make("other-4294967295-x"),
+        ];
+        sweep(temporary.path());
+        assert!(!dead.exists());
+        assert!(kept.iter().all(|path| path.exists()));
+    }
+}
