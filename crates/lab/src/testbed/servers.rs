@@ -59,6 +59,10 @@ impl Servers {
         let site = Site {
             content: content.clone(),
             film: film.map(|film| film.path.clone()),
+            congestion: match &flow.system {
+                System::Mptcp { congestion } => Some(congestion.clone()),
+                _ => None,
+            },
         };
         let web = WebServer::start(listen(web_port(index), protocol)?, site);
         let mut servers = Self {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use rustix::net as socket;
+use socket2::SockRef;
 
 use crate::workload::content::Content;
 
@@ -26,6 +27,9 @@ const HEAD_LEN_MAX: usize = 16 << 10;
 pub(crate) struct Site {
     pub(crate) content: Arc<Content>,
     pub(crate) film: Option<PathBuf>,
+    /// Congestion control to set on each connection; none: that of the route,
+    /// which further subflows of Multipath TCP do not take.
+    pub(crate) congestion: Option<String>,
 }
 
 /// A running server; it ends when dropped.
@@ -81,6 +85,9 @@ fn accept(listener: &TcpListener, open: &Mutex<Vec<Arc<TcpStream>>>, site: &Arc<
 
 fn serve(stream: &TcpStream, site: &Site) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    if let Some(name) = &site.congestion {
+        SockRef::from(stream).set_tcp_congestion(name.as_bytes())?;
+    }
     let path = read_request(stream)?;
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     match parts[..] {
