@@ -39,9 +39,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     );
     output::result(args.json, "report", first.display(), &note);
     let note = format!(
-        "{} not met, {} not measured",
+        "claims; {} not met, {} not measured",
         summary.not_met, summary.not_measured
     );
-    output::result(args.json, "claims met", summary.met, &note);
+    output::result(args.json, "met", summary.met, &note);
     Ok(())
 }
