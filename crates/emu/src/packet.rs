@@ -24,7 +24,7 @@ pub(crate) fn set_ecn(packet: &mut [u8], ecn: Ecn) {
             let before = packet[1];
             let after = before & !0b11 | ecn.bits();
             packet[1] = after;
-            // [RFC1624] eqn. 3: HC' = ~(~HC + ~m + m').
+            // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
             let old = u16::from_be_bytes([packet[10], packet[11]]);
             let sum = u32::from(!old) + u32::from(!u16::from(before)) + u32::from(after);
             packet[10..12].copy_from_slice(&(!fold(sum)).to_be_bytes());
