@@ -111,7 +111,7 @@ quantity! {
     Bytes(u64),
     "a size above 0 with its unit, such as \"20 MB\", \"64 kB\" or \"1500 B\"",
     |text| bytes(text).filter(|&count| count > 0),
-    |number| (number >= 1.0 && number <= 1e15 && number.fract() == 0.0).then_some(number as u64)
+    |number| ((1.0..=1e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A length of a queue, at least one packet or byte.
