@@ -10,6 +10,9 @@ use super::{Figure, ScaleKind};
 use crate::claim::Bound;
 use crate::recipe::{Recipe, trimmed};
 
+/// A label's height, the end of its curve, the curve, and the lines of its text.
+type Wanted<'a> = (f64, (f64, f64), &'a Curve, Vec<String>);
+
 /// A finished figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
@@ -325,7 +328,7 @@ impl Drawing<'_> {
             .iter()
             .filter(|c| c.kind == Kind::Measured)
             .count();
-        let mut wanted: Vec<(f64, (f64, f64), &Curve, Vec<String>)> = panel
+        let mut wanted: Vec<Wanted<'_>> = panel
             .curves
             .iter()
             .enumerate()

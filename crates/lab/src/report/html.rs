@@ -81,10 +81,10 @@ fn head(out: &mut String, sections: &[Section<'_>]) {
          <p>CTCP beside the kernel's TCP on the same emulated paths, in the same session. Each section says what a figure of the papers shows, \
          what we measured, what the paper printed, and which of its claims hold. Claims that do not hold stand here with their number.</p>\n",
     );
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<ul class=\"tally\"><li><b class=\"met-n\">{}</b>claims met</li><li><b>{}</b>not met</li>\
-         <li><b>{}</b>not measured</li><li><b>{}</b>runs</li></ul>\n",
+         <li><b>{}</b>not measured</li><li><b>{}</b>runs</li></ul>",
         count(Outcome::Met),
         count(Outcome::NotMet),
         count(Outcome::NotMeasured),
@@ -149,17 +149,17 @@ fn experiment(out: &mut String, section: &Section<'_>, drawn: &[Drawn<'_>]) {
         escape(recipe.shows.trim()),
     );
     for one in drawn {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<figure><figcaption>{}</figcaption><div class=\"wide\">{}</div>\
-             <p class=\"small\"><a href=\"{file}.csv\">numbers (CSV)</a> · <a href=\"{file}.svg\">picture (SVG)</a></p></figure>\n",
+             <p class=\"small\"><a href=\"{file}.csv\">numbers (CSV)</a> · <a href=\"{file}.svg\">picture (SVG)</a></p></figure>",
             escape(&one.figure.title),
             one.chart.svg,
             file = one.file,
         );
     }
     for wanted in &recipe.tables {
-        let _ = write!(out, "<h3>{}</h3>\n", escape(&wanted.title));
+        let _ = writeln!(out, "<h3>{}</h3>", escape(&wanted.title));
         out.push_str(&table::html(section, wanted));
     }
     claims(out, section);
@@ -214,16 +214,16 @@ const fn class(verdict: &Verdict) -> &'static str {
 
 fn fidelity(out: &mut String, section: &Section<'_>) {
     let facts = facts(section.results.records());
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<p class=\"small soft\">{}</p>\n",
+        "<p class=\"small soft\">{}</p>",
         escape(&facts.fidelity_text())
     );
     let missing = section.series_without_runs();
     if !missing.is_empty() {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<p class=\"small soft\">No runs of: {}.</p>\n",
+            "<p class=\"small soft\">No runs of: {}.</p>",
             escape(&missing.join(", "))
         );
     }

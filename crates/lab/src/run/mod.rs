@@ -218,7 +218,7 @@ pub fn run(
             let ended: Vec<_> = working.into_iter().map(|thread| thread.join()).collect();
             pulse.end();
             drop(beating.join());
-            for panic in ended.into_iter().filter_map(Result::err) {
+            if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);
             }
         });
