@@ -22,6 +22,8 @@ mod output;
 mod server;
 mod shell;
 mod signals;
+#[cfg(feature = "lab")]
+mod sim;
 mod state;
 mod supervisor;
 mod transport;
@@ -75,6 +77,9 @@ enum Command {
     /// Evaluate an equation of the papers: table, CSV, JSON, plot
     #[cfg(feature = "lab")]
     Model(model::ModelArgs),
+    /// Simulate a scenario in virtual time: table, CSV, JSON, trace, plots
+    #[cfg(feature = "lab")]
+    Sim(Box<sim::SimArgs>),
     /// Run the papers' experiments beside the kernel's TCP
     #[cfg(feature = "lab")]
     #[command(subcommand)]
@@ -93,6 +98,8 @@ fn main() -> ExitCode {
         Command::Keygen(args) => keygen::run(&args),
         #[cfg(feature = "lab")]
         Command::Model(args) => model::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Sim(args) => check_kernel().and_then(|()| sim::run(&args)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
@@ -142,7 +149,7 @@ fn run_async(command: Command) -> Result<(), Failure> {
                 unreachable!("these need no runtime")
             }
             #[cfg(feature = "lab")]
-            Command::Model(_) => unreachable!("it needs no runtime"),
+            Command::Model(_) | Command::Sim(_) => unreachable!("they need no runtime"),
             #[cfg(feature = "lab")]
             Command::Lab(_) => {
                 unreachable!("the laboratory must not have threads at its start")
