@@ -161,7 +161,10 @@ fn parity_repairs_what_retransmissions_would() {
         rate: Rate::mbit(5),
         has_aimd: false,
     };
-    for (coding, most) in [(Coding::Fixed { n: 10, k: 8 }, 120), (Coding::None, 250)] {
+    for (coding, resent) in [
+        (Coding::Fixed { n: 10, k: 8 }, 0..20),
+        (Coding::None, 100..400),
+    ] {
         let report = Scenario::new("fixed", Network::dumbbell(lossy(), up.clone()))
             .flow(
                 Flow::new("one", Transport::Tcp(TcpConfig::constant(rate, coding)))
@@ -171,8 +174,12 @@ fn parity_repairs_what_retransmissions_would() {
             .run()
             .unwrap();
         let flow = &report.flows[0];
-        println!("{coding:?}: {:?} {flow:?}", flow.completions[0].span());
+        println!("{coding:?}: {:?}", flow.completions[0].span());
         assert!(flow.is_done && flow.bytes_in_order == 3_000_000);
-        assert!(flow.retransmissions < most, "{}", flow.retransmissions);
+        assert!(
+            resent.contains(&flow.retransmissions),
+            "{}",
+            flow.retransmissions
+        );
     }
 }
