@@ -36,8 +36,8 @@ pub use backlog::backlog;
 pub use backoff::{Backoff, Bandwidth, Fixed, HTcpBackoff, RttRatio, VenoBackoff};
 pub use controller::{Controller, ControllerState};
 pub use controllers::{
-    Bbr, Mp12, TcpCd, WindowBlock, WindowLoss, bbr, cc14, cc14_compound, cc14_cubic, compound,
-    cubic, htcp, hybla, mp12, reno, sat, scaled_window, tcp_cd, vegas, veno, westwood,
+    Auto, Bbr, Mp12, TcpCd, WindowBlock, WindowLoss, auto, bbr, cc14, cc14_compound, cc14_cubic,
+    compound, cubic, htcp, hybla, mp12, reno, sat, scaled_window, tcp_cd, vegas, veno, westwood,
     window_block,
 };
 pub use event::{

@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::controller::Controller;
 use crate::controllers::{
-    bbr, cc14, cc14_compound, cc14_cubic, compound, cubic, htcp, hybla, mp12, reno, sat, tcp_cd,
-    vegas, veno, westwood,
+    auto, bbr, cc14, cc14_compound, cc14_cubic, compound, cubic, htcp, hybla, mp12, reno, sat,
+    tcp_cd, vegas, veno, westwood,
 };
 use crate::params::Params;
 
@@ -115,6 +115,12 @@ const CONTROLLERS: &[ControllerInfo] = &[
         summary: "Compound TCP: Reno with a window more while the queue is short",
         make: |params| Box::new(compound(params)),
     },
+    ControllerInfo {
+        name: "auto-next",
+        alias: None,
+        summary: "a model of the path with CUBIC's share as its floor",
+        make: |params| Box::new(auto(params)),
+    },
 ];
 
 /// All controllers, in a fixed order, without `auto`.
@@ -209,7 +215,8 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "there is no congestion controller `warp`: choose auto, cc14, sat, mp12, cc14-cubic, \
-             cc14-compound, tcp-cd, reno, cubic, bbr, htcp, hybla, westwood, veno, vegas, compound"
+             cc14-compound, tcp-cd, reno, cubic, bbr, htcp, hybla, westwood, veno, vegas, compound, \
+             auto-next"
         );
     }
 

@@ -1,5 +1,6 @@
 //! The controllers by name, one file each.
 
+mod auto;
 mod bbr;
 mod cc14;
 mod cc14_compound;
@@ -16,6 +17,7 @@ mod vegas;
 mod veno;
 mod westwood;
 
+pub use auto::{Auto, auto};
 pub use bbr::{Bbr, bbr};
 pub use cc14::cc14;
 pub use cc14_compound::cc14_compound;

@@ -1,0 +1,688 @@
+//! `auto`, the default: the rate of the path whatever it loses, a short queue,
+//! and a CUBIC neighbour's share left to it.
+//!
+//! `docs/control.md` explains it in full. In short:
+//!
+//! ```text
+//! bw       largest delivery rate of the last 10 rounds        (nothing beyond the link's rate comes out of it)
+//! base     smallest round trip of the last 10 s
+//! p        share lost that sending less would not save
+//! model    rate = gain·bw/(1 − p),  window = 1.5·bw/(1 − p)·base + slack
+//! cycle    probe 1.25 · judge 1 · drain 0.75 until the flight is bw·base/(1 − p) · settle 1 · cruise 1
+//! a queue that is still there after the drain is not ours: bw ← delivered·max(base/RTT, 0.7), drain again
+//! floor    the window CUBIC would have with the same losses; at most bw·base while drains succeed
+//! ```
+//!
+//! The factor is [CC14]'s β = RTTmin/RTT, taken of the delay that a drain leaves
+//! instead of at a loss. Losses themselves move the floor only, and the share p;
+//! packets repaired by coding count as lost (RFC 9265).
+
+mod constants;
+mod floor;
+mod model;
+
+use ctcp_units::{Duration, PacketNumber};
+
+use crate::controller::{Controller, ControllerState};
+use crate::event::{AckEvent, EcnEvent, LossEvent, PathChangeEvent, RttSummary, SilenceEvent};
+use crate::params::Params;
+use constants::{
+    BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_GAIN,
+    CRUISE_ROUNDS, CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS,
+    DRAIN_ROUNDS_MAX, EMPTY_DIVISOR, FLOOR_PACING_GAIN, FLOOR_SHARE, FREE_GROWTH, FREE_GROWTHS,
+    FUTILE_CUTS, MARK_FACTOR, NOISY_SHARE, PROBE_FOUND, PROBE_GAIN_NOISY, PROBE_GAINS,
+    PROBE_PACKETS, SETTLE_ROUNDS, SILENCE_FACTOR, STANDING_MIN, STANDING_PACKETS, STANDING_SHARE,
+    STANDING_SIGMAS, START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GAIN, START_GROWTH,
+    START_GROWTH_QUEUED, START_MARGIN_MAX, START_QUEUED_SAMPLES, START_QUICK_GAIN,
+    START_QUICK_TOKENS, TEST_ROUNDS, WINDOW_BURSTS, WINDOW_GAIN, WINDOW_GAIN_MAX, WINDOW_SLACK,
+};
+use floor::Floor;
+use model::{Bandwidth, Burst, ChanceLoss, Noise, RoundReport, Rounds};
+
+/// What it is doing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// Looking for the rate, doubling.
+    Start,
+    /// Sending less until the queue should be gone.
+    Drain { gain: f64, rounds: u32 },
+    /// Waiting to see whether it is.
+    Settle { rounds: u32 },
+    /// Sending at the estimate.
+    Cruise { rounds: u32 },
+    /// Sending more.
+    Probe { step: usize },
+    /// Waiting to see what came of it; the rate before.
+    Judge { step: usize, before: f64 },
+}
+
+/// The controller `auto`.
+#[derive(Debug, Clone)]
+pub struct Auto {
+    params: Params,
+    phase: Phase,
+    rounds: Rounds,
+    bandwidth: Bandwidth,
+    noise: Noise,
+    chance: ChanceLoss,
+    floor: Floor,
+    /// Smallest round trip of the last seconds.
+    base: Option<Duration>,
+    srtt: Duration,
+    burst: Burst,
+    /// Seconds of round trip above the base that giving way did not shorten.
+    bias: f64,
+    /// Cuts since a drain last succeeded.
+    cuts_in_row: u32,
+    /// Rounds to cruise before the next probe.
+    cruise_rounds: u32,
+    rate_before_cuts: f64,
+    drain_count: u32,
+    /// Round trip and rate of the last cut, and how often more arrived at the next
+    /// one without a longer round trip.
+    at_cut: Option<(Duration, f64)>,
+    free_growths: u32,
+    /// Others fill the queue.
+    is_contested: bool,
+    /// Losses of this round.
+    lost_in_round: u64,
+    /// Losses of a packet before this were answered.
+    loss_recover: PacketNumber,
+    /// Successive samples of the start above the margin.
+    queued_samples: u32,
+    /// Nothing came back since the last silence.
+    is_silent: bool,
+    /// The floor gives way in this drain.
+    is_test: bool,
+    /// Rounds since the floor last gave way.
+    rounds_since_test: u32,
+    /// The window of the start.
+    start_window: f64,
+    flat_rounds: u32,
+    best_rate: f64,
+    stale_before: PacketNumber,
+    mark_recover: PacketNumber,
+    last_cut: Option<f64>,
+    cut_count: u64,
+}
+
+/// The controller `auto`.
+pub fn auto(params: &Params) -> Auto {
+    let params = params.clamped();
+    Auto {
+        params,
+        phase: Phase::Start,
+        rounds: Rounds::default(),
+        bandwidth: Bandwidth::default(),
+        noise: Noise::default(),
+        chance: ChanceLoss::default(),
+        floor: Floor::new(params.init_tokens),
+        base: None,
+        srtt: Duration::ZERO,
+        burst: Burst::default(),
+        bias: 0.0,
+        cuts_in_row: 0,
+        cruise_rounds: CRUISE_ROUNDS,
+        rate_before_cuts: 0.0,
+        drain_count: 0,
+        at_cut: None,
+        free_growths: 0,
+        is_contested: false,
+        lost_in_round: 0,
+        loss_recover: PacketNumber(0),
+        queued_samples: 0,
+        is_silent: false,
+        is_test: false,
+        rounds_since_test: 0,
+        start_window: params.init_tokens,
+        flat_rounds: 0,
+        best_rate: 0.0,
+        stale_before: PacketNumber(0),
+        mark_recover: PacketNumber(0),
+        last_cut: None,
+        cut_count: 0,
+    }
+}
+
+impl Auto {
+    /// Packets per second it believes it can have.
+    pub fn bandwidth(&self) -> f64 {
+        self.bandwidth.largest()
+    }
+
+    fn base_seconds(&self) -> f64 {
+        self.base.unwrap_or(Duration::ZERO).as_secs_f64()
+    }
+
+    /// Packets a second on the wire for bw to arrive.
+    fn wire_rate(&self) -> f64 {
+        self.bandwidth.largest() / (1.0 - self.chance.share())
+    }
+
+    /// Packets in flight that fill the path without a queue.
+    fn flight(&self) -> f64 {
+        self.wire_rate() * self.base_seconds()
+    }
+
+    fn gain(&self) -> f64 {
+        match self.phase {
+            Phase::Start => START_GAIN,
+            Phase::Drain { gain, .. } => gain,
+            Phase::Settle { .. } | Phase::Cruise { .. } | Phase::Judge { .. } => {
+                match self.chance.share() < CLEAN_LOSS {
+                    true => CRUISE_GAIN,
+                    false => 1.0,
+                }
+            }
+            Phase::Probe { step } => self.probe_gain(step),
+        }
+    }
+
+    /// Delay tells nothing here.
+    fn is_noisy(&self) -> bool {
+        self.noise.reversals() > NOISY_SHARE * self.base_seconds()
+    }
+
+    fn probe_gain(&self, step: usize) -> f64 {
+        let gain = match (step, self.is_noisy()) {
+            (0, true) => PROBE_GAIN_NOISY,
+            _ => PROBE_GAINS[step],
+        };
+        gain.max(1.0 + PROBE_PACKETS / self.flight().max(1.0))
+    }
+
+    /// Excess over the base from which on a round's least round trip means a
+    /// queue.
+    fn bare_margin(&self) -> Duration {
+        let base = self.base.unwrap_or(Duration::ZERO);
+        let bandwidth = self.bandwidth.largest();
+        let p = self.chance.share();
+        let wander = STANDING_SIGMAS * (self.flight() * p * (1.0 - p)).sqrt();
+        let packets = match bandwidth > 0.0 {
+            true => Duration::from_secs_f64(((STANDING_PACKETS + wander) / bandwidth).min(1.0)),
+            false => Duration::ZERO,
+        };
+        (base / STANDING_SHARE).max(STANDING_MIN).max(packets)
+    }
+
+    /// The same with what is usual without a queue.
+    fn margin(&self) -> Duration {
+        self.bare_margin() + Duration::from_secs_f64(self.usual())
+    }
+
+    /// Seconds of round trip above the base that are no queue.
+    fn usual(&self) -> f64 {
+        self.noise.seconds().max(self.bias)
+    }
+
+    fn on_rtt(&mut self, rtt: &RttSummary) {
+        let risen = rtt
+            .rtt_min_windowed
+            .saturating_sub(self.base.unwrap_or(rtt.rtt_min_windowed));
+        self.bias = (self.bias - risen.as_secs_f64()).max(0.0);
+        self.base = Some(rtt.rtt_min_windowed);
+        self.srtt = rtt.srtt;
+    }
+
+    /// The floor gives way, to see whether the queue is ours.
+    fn is_yielding(&self) -> bool {
+        self.is_test && matches!(self.phase, Phase::Drain { .. } | Phase::Settle { .. })
+    }
+
+    /// The floor decides, not the model.
+    fn is_floored(&self) -> bool {
+        if self.phase == Phase::Start || self.srtt.is_zero() || self.is_yielding() {
+            return false;
+        }
+        self.is_contested && self.floor.window() >= FLOOR_SHARE * self.flight()
+    }
+
+    fn window(&self) -> f64 {
+        if self.phase == Phase::Start {
+            return self.start_window;
+        }
+        if self.is_floored() {
+            return self.floor.window();
+        }
+        if self.is_test && matches!(self.phase, Phase::Drain { .. }) {
+            return self.flight() + self.wire_rate() * self.usual();
+        }
+        let rate = self.wire_rate();
+        let base = self.base_seconds();
+        let usual = self.usual();
+        let bursts = (WINDOW_BURSTS * self.burst.packets()).min(WINDOW_GAIN_MAX * rate * base);
+        let window = self.gain().max(1.0) * rate * (WINDOW_GAIN * base + 2.0 * usual);
+        let window = window + bursts + WINDOW_SLACK;
+        match self.is_yielding() {
+            true => window,
+            false => window.max(self.floor.window()),
+        }
+    }
+
+    fn hold(&self, window: f64) -> f64 {
+        let low = self.params.min_tokens.min(self.params.after_silence());
+        match window.is_finite() {
+            true => window.clamp(low, self.params.max_tokens),
+            false => self.params.max_tokens,
+        }
+    }
+
+    fn begin_drain(&mut self, gain: f64, next: PacketNumber) {
+        if self.rounds_since_test >= TEST_ROUNDS || !self.is_contested {
+            self.is_test = true;
+        }
+        if self.is_test {
+            self.rounds_since_test = 0;
+        }
+        self.phase = Phase::Drain { gain, rounds: 0 };
+        self.drain_count = self.drain_count.wrapping_add(1);
+        self.chance.begin_drain(next);
+    }
+
+    fn is_drain_long(&self) -> bool {
+        let loss = self.chance.share();
+        self.chance.wants_drain()
+            || loss >= DRAIN_LONG_LOSS
+            || (loss >= DRAIN_FOURTH_LOSS && self.drain_count.is_multiple_of(4))
+    }
+
+    fn end_drain(&mut self, next: PacketNumber) {
+        self.chance.end_drain(next);
+        self.phase = Phase::Settle { rounds: 0 };
+        self.rounds.restart(next);
+    }
+
+    fn on_round(&mut self, ack: &AckEvent, report: &RoundReport) {
+        self.lost_in_round = 0;
+        if let Some((least, _)) = report.rtt {
+            self.noise.on_round(least);
+        }
+        self.burst.fade();
+        if let Some(rate) = report.rate
+            && (!report.is_app_limited || rate > self.bandwidth.largest())
+        {
+            self.bandwidth.put(rate);
+        }
+        let standing = report
+            .rtt
+            .map(|(least, _)| least)
+            .filter(|least| *least > self.base.unwrap_or(Duration::ZERO) + self.margin())
+            .filter(|_| !self.is_noisy());
+        let next = ack.largest_sent.next();
+        self.rounds_since_test = self.rounds_since_test.saturating_add(1);
+        match self.phase {
+            Phase::Start => self.judge_start(ack, report, standing.is_some()),
+            Phase::Drain { gain, rounds } => {
+                self.phase = Phase::Drain {
+                    gain,
+                    rounds: rounds + 1,
+                };
+                if rounds + 1 >= DRAIN_ROUNDS_MAX {
+                    self.end_drain(next);
+                }
+            }
+            Phase::Settle { rounds } if rounds + 1 < SETTLE_ROUNDS => {
+                self.phase = Phase::Settle { rounds: rounds + 1 };
+            }
+            Phase::Settle { .. } => {
+                self.learn_noise(report);
+                self.is_test = false;
+                if let Some(rtt) = standing {
+                    self.cut(ack, report, rtt);
+                } else {
+                    self.cuts_in_row = 0;
+                    self.bias *= BIAS_FADE;
+                    self.phase = Phase::Cruise { rounds: 0 };
+                    let empty =
+                        self.base.unwrap_or(Duration::ZERO) + self.bare_margin() / EMPTY_DIVISOR;
+                    if self.is_noisy() || report.rtt.is_some_and(|(least, _)| least <= empty) {
+                        let flight = self.flight();
+                        self.floor.limit(ack.now, flight, self.params.min_tokens);
+                        self.is_contested = false;
+                    }
+                }
+            }
+            Phase::Cruise { rounds } => {
+                self.learn_noise(report);
+                if standing.is_some() {
+                    let rate = self.bandwidth.largest();
+                    self.bandwidth.reset(rate * CRUISE_CUT);
+                    self.begin_drain(DRAIN_GAIN, next);
+                } else if rounds + 1 >= self.cruise_rounds {
+                    self.phase = Phase::Probe { step: 0 };
+                } else {
+                    self.phase = Phase::Cruise { rounds: rounds + 1 };
+                }
+            }
+            Phase::Probe { step } => {
+                let before = self.bandwidth.largest();
+                self.phase = Phase::Judge { step, before };
+            }
+            Phase::Judge { step, before } => {
+                let asked = self.probe_gain(step) - 1.0;
+                let found = report.rate_of_all.unwrap_or(0.0) / before.max(1e-9) - 1.0;
+                let limit = self.base.unwrap_or(Duration::ZERO) + self.margin();
+                let is_free = report.rtt.is_some_and(|(_, largest)| largest <= limit);
+                if found >= PROBE_FOUND * asked && standing.is_none() {
+                    // Without a trace of a queue, or where none shows, it leaps; else it
+                    // goes on.
+                    self.cruise_rounds = CRUISE_ROUNDS;
+                    let step = if is_free || self.is_noisy() {
+                        step + 1
+                    } else {
+                        0
+                    };
+                    self.phase = Phase::Probe {
+                        step: step.min(PROBE_GAINS.len() - 1),
+                    };
+                } else {
+                    self.begin_drain(DRAIN_GAIN, next);
+                }
+            }
+        }
+    }
+
+    fn learn_noise(&mut self, report: &RoundReport) {
+        if let Some((least, largest)) = report.rtt {
+            self.noise.put(least, largest);
+        }
+    }
+
+    fn judge_start(&mut self, ack: &AckEvent, report: &RoundReport, is_queued: bool) {
+        if report.is_app_limited {
+            return;
+        }
+        let rate = self.bandwidth.largest();
+        let growth = rate / self.best_rate.max(1e-9);
+        if growth >= START_GROWTH {
+            self.best_rate = rate;
+            self.flat_rounds = 0;
+        } else {
+            self.flat_rounds += 1;
+        }
+        if growth >= START_GROWTH_QUEUED {
+            self.learn_noise(report);
+        }
+        let is_over =
+            self.flat_rounds >= START_FLAT_ROUNDS || (is_queued && growth < START_GROWTH_QUEUED);
+        if is_over {
+            self.end_start(ack);
+        }
+    }
+
+    /// Whether the start has met a queue, within a round.
+    fn sees_queue(&mut self, ack: &AckEvent) -> bool {
+        let Some(sample) = ack.rtt_sample else {
+            return false;
+        };
+        let base = self.base.unwrap_or(Duration::ZERO);
+        let spread = Duration::from_secs_f64(self.noise.seconds());
+        let margin = self.bare_margin().min(START_MARGIN_MAX) + spread;
+        if sample > base + margin {
+            self.queued_samples += 1;
+        } else {
+            self.queued_samples = 0;
+        }
+        self.queued_samples >= START_QUEUED_SAMPLES && self.bandwidth.largest() > 0.0
+    }
+
+    fn end_start(&mut self, ack: &AckEvent) {
+        let flight = self.flight().max(self.params.min_tokens);
+        self.floor.restart(ack.now, flight, ack.largest_sent);
+        self.is_test = true;
+        self.loss_recover = ack.largest_sent.next();
+        self.begin_drain(START_DRAIN_GAIN, ack.largest_sent.next());
+    }
+
+    /// Whether losses come from a queue that overflows.
+    fn is_congestion(&self, event: &LossEvent) -> bool {
+        let base = self.base.unwrap_or(Duration::ZERO);
+        if event.rtt.latest <= base + self.margin() {
+            return false;
+        }
+        let (p, count) = (self.chance.share(), self.flight().max(1.0));
+        let sigmas = match p < CLEAN_LOSS {
+            true => CONGESTION_SIGMAS_CLEAN,
+            false => CONGESTION_SIGMAS,
+        };
+        let explained = count * p + sigmas * (count * p * (1.0 - p)).sqrt();
+        self.lost_in_round as f64 > explained
+    }
+
+    /// A queue grows with what is sent into it: where more arrives and the round
+    /// trip stands, it is the path that has become longer.
+    fn look_for_growth(&mut self, rtt: Duration, delivered: f64) {
+        let packet = Duration::from_secs_f64((1.0 / delivered.max(1.0)).min(1.0));
+        let is_free = self.at_cut.is_some_and(|(last_rtt, last_rate)| {
+            rtt <= last_rtt + packet && delivered >= FREE_GROWTH * last_rate
+        });
+        self.free_growths = if is_free { self.free_growths + 1 } else { 0 };
+        self.at_cut = Some((rtt, delivered));
+        if self.free_growths >= FREE_GROWTHS {
+            self.bias = self.bias.max(rtt.as_secs_f64() - self.base_seconds());
+        }
+    }
+
+    /// Somebody else's queue: gives way by [CC14]'s β and drains again.
+    fn cut(&mut self, ack: &AckEvent, report: &RoundReport, rtt: Duration) {
+        let beta = (self.base_seconds() / rtt.as_secs_f64().max(1e-9)).clamp(CUT_MIN, 1.0);
+        let delivered = report
+            .rate
+            .unwrap_or(f64::INFINITY)
+            .min(self.bandwidth.largest());
+        self.look_for_growth(rtt, delivered);
+        if !self.is_contested && self.chance.share() < CLEAN_LOSS {
+            // A flow that had competed from the start would have so much.
+            self.floor.raise(self.flight());
+        }
+        self.bandwidth.reset(delivered * beta);
+        self.is_contested = true;
+        self.last_cut = Some(beta);
+        self.cut_count += 1;
+        self.cuts_in_row += 1;
+        if self.cuts_in_row == 1 {
+            self.rate_before_cuts = delivered;
+        }
+        if self.cuts_in_row >= FUTILE_CUTS && !self.is_floored() {
+            self.bias = self.bias.max(rtt.as_secs_f64() - self.base_seconds());
+            self.bandwidth.reset(self.rate_before_cuts);
+            self.cuts_in_row = 0;
+        }
+        self.begin_drain(DRAIN_GAIN, ack.largest_sent.next());
+    }
+}
+
+impl Controller for Auto {
+    fn on_ack(&mut self, event: &AckEvent) {
+        self.on_rtt(&event.rtt);
+        if event.newest_acked < self.stale_before {
+            return;
+        }
+        self.is_silent = false;
+        if self.phase != Phase::Start {
+            self.chance
+                .on_acked(event.newest_acked, event.acked_packets);
+        }
+        let tokens = self.tokens();
+        if self.phase == Phase::Start {
+            if !event.app_limited {
+                let step = match self.start_window < START_QUICK_TOKENS {
+                    true => 3.0,
+                    false => 1.0,
+                };
+                self.start_window += step * event.acked_packets as f64;
+            }
+        } else {
+            self.floor.on_ack(event, tokens);
+        }
+        if let Some(report) = self.rounds.on_ack(event) {
+            self.on_round(event, &report);
+        }
+        if self.phase == Phase::Start && self.sees_queue(event) {
+            self.end_start(event);
+        }
+        if let Phase::Drain { rounds, .. } = self.phase {
+            let target = self.flight() + self.wire_rate() * self.usual();
+            let is_drained = event.in_flight as f64 <= target;
+            let is_long_enough = rounds > 0 || !self.is_drain_long();
+            if (is_drained && is_long_enough) || (rounds > 0 && self.is_noisy()) {
+                self.end_drain(event.largest_sent.next());
+            }
+        }
+        self.start_window = self.hold(self.start_window);
+    }
+
+    fn on_loss(&mut self, event: &LossEvent) {
+        if self.phase == Phase::Start {
+            return;
+        }
+        if event.first_lost >= self.loss_recover {
+            self.chance.on_lost(event);
+        }
+        if event.first_lost >= self.loss_recover {
+            self.burst.on_lost(event);
+        }
+        let tokens = self.tokens();
+        self.floor.on_loss(event, tokens, self.params.min_tokens);
+        self.lost_in_round += event.lost_packets;
+        if event.last_lost < self.loss_recover || !self.is_congestion(event) {
+            return;
+        }
+        self.loss_recover = event.largest_sent.next();
+        if let Phase::Probe { .. } | Phase::Judge { .. } = self.phase
+            && self.chance.share() < CLEAN_LOSS
+        {
+            self.cruise_rounds = (2 * self.cruise_rounds).min(CRUISE_ROUNDS_MAX);
+        }
+        if !self.is_floored() {
+            let latest = event.rtt.latest.as_secs_f64().max(1e-9);
+            let beta = (self.base_seconds() / latest).clamp(CUT_MIN, 1.0);
+            self.bandwidth.reset(self.bandwidth.largest() * beta);
+            self.last_cut = Some(beta);
+            self.cut_count += 1;
+            self.begin_drain(DRAIN_GAIN, event.largest_sent.next());
+        }
+    }
+
+    fn on_ecn(&mut self, event: &EcnEvent) {
+        if event.newest_acked < self.mark_recover {
+            return;
+        }
+        self.mark_recover = event.largest_sent.next();
+        self.last_cut = Some(MARK_FACTOR);
+        self.cut_count += 1;
+        if self.phase == Phase::Start {
+            let flight = self.flight().max(self.params.min_tokens);
+            self.floor.restart(event.now, flight, event.largest_sent);
+            self.is_test = true;
+        }
+        self.floor.back_off(
+            event.now,
+            MARK_FACTOR,
+            self.params.min_tokens,
+            event.largest_sent,
+        );
+        let rate = self.bandwidth.largest();
+        if rate > 0.0 {
+            self.bandwidth.reset(rate * MARK_FACTOR);
+            self.begin_drain(DRAIN_GAIN, event.largest_sent.next());
+        } else {
+            self.start_window = self.hold(self.start_window * MARK_FACTOR);
+        }
+    }
+
+    /// A first silence halves the model: a burst may have taken a flight and
+    /// all probes. A second one without an answer between starts anew.
+    fn on_silence(&mut self, event: &SilenceEvent) {
+        let next = event.largest_sent.next();
+        let window = self.params.after_silence();
+        let keeps_model = !self.is_silent
+            && self.params.silence_tokens.is_none()
+            && self.phase != Phase::Start
+            && self.flight() > 2.0 * window;
+        self.chance.end_drain(next);
+        if keeps_model {
+            self.bandwidth
+                .reset(self.bandwidth.largest() * SILENCE_FACTOR);
+            self.floor
+                .restart(event.now, self.flight(), event.largest_sent);
+            self.phase = Phase::Cruise { rounds: 0 };
+        } else {
+            *self = Self {
+                start_window: window,
+                floor: Floor::new(window),
+                base: self.base,
+                srtt: self.srtt,
+                cut_count: self.cut_count,
+                ..auto(&self.params)
+            };
+        }
+        self.is_silent = true;
+        self.is_test = false;
+        self.cut_count += 1;
+        self.last_cut = Some(SILENCE_FACTOR);
+        self.stale_before = next;
+        self.mark_recover = next;
+        self.loss_recover = next;
+        self.rounds.restart(next);
+    }
+
+    fn on_path_change(&mut self, event: &PathChangeEvent) {
+        let next = event.largest_sent.next();
+        *self = Self {
+            stale_before: next,
+            mark_recover: next,
+            cut_count: self.cut_count,
+            ..auto(&self.params)
+        };
+        self.rounds.restart(next);
+    }
+
+    fn tokens(&self) -> f64 {
+        self.hold(self.window())
+    }
+
+    fn pacing_rate(&self, srtt: Option<Duration>) -> Option<f64> {
+        let srtt = srtt.filter(|srtt| !srtt.is_zero())?.as_secs_f64();
+        let bandwidth = self.bandwidth.largest();
+        let rate = match self.phase {
+            Phase::Start => {
+                let gain = match self.start_window < 2.0 * START_QUICK_TOKENS {
+                    true => START_QUICK_GAIN,
+                    false => START_GAIN,
+                };
+                (gain * bandwidth).max(START_GAIN * self.params.init_tokens / srtt)
+            }
+            _ if self.is_floored() => FLOOR_PACING_GAIN * self.floor.window() / srtt,
+            _ if self.is_yielding() => self.gain() * self.wire_rate(),
+            _ => (self.gain() * self.wire_rate()).max(self.floor.window() / srtt),
+        };
+        Some(rate.clamp(1e-3, 1e12))
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.phase == Phase::Start
+    }
+
+    fn name(&self) -> &'static str {
+        "auto-next"
+    }
+
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            tokens: self.tokens(),
+            ss_threshold: None,
+            phase: match self.phase {
+                Phase::Start => "start",
+                _ if self.is_floored() => "floor",
+                Phase::Drain { .. } => "drain",
+                Phase::Settle { .. } => "settle",
+                Phase::Cruise { .. } => "cruise",
+                Phase::Probe { .. } => "probe",
+                Phase::Judge { .. } => "judge",
+            },
+            last_backoff: self.last_cut,
+            backoff_count: self.cut_count,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What `auto` knows of the path: its rate, its delay, and whose fault losses are.
+
+use ctcp_units::{Duration, Instant, PacketNumber};
+
+use super::constants::{
+    BANDWIDTH_ROUNDS, BURST_FADE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY,
+    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_REVERSALS,
+};
+use crate::event::{AckEvent, LossEvent};
+
+/// What one round showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct RoundReport {
+    /// Packets per second delivered, less one packet; none if it cannot be told.
+    pub(super) rate: Option<f64>,
+    /// The same with every packet; none then too.
+    pub(super) rate_of_all: Option<f64>,
+    /// Part of it was sent while the application was the limit.
+    pub(super) is_app_limited: bool,
+    /// Least and largest round trip; none without a sample.
+    pub(super) rtt: Option<(Duration, Duration)>,
+}
+
+/// Cuts the ACKs into rounds and measures each.
+///
+/// The rate of a round is what was delivered over the longer of the time in
+/// which the ACKs came and the time in which their packets were sent: neither
+/// compressed ACKs nor a delay that shrinks pretend a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Rounds {
+    end: PacketNumber,
+    start: Option<RoundStart>,
+    is_app_limited: bool,
+    rtt: Option<(Duration, Duration)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct RoundStart {
+    at: Instant,
+    sent_at: Instant,
+    delivered: u64,
+}
+
+impl Rounds {
+    /// Takes in an ACK; answers what the round that ends with it showed.
+    pub(super) fn on_ack(&mut self, ack: &AckEvent) -> Option<RoundReport> {
+        self.is_app_limited |= ack.app_limited;
+        if let Some(sample) = ack.rtt_sample {
+            let (least, largest) = self.rtt.unwrap_or((sample, sample));
+            self.rtt = Some((least.min(sample), largest.max(sample)));
+        }
+        if ack.newest_acked < self.end {
+            return None;
+        }
+        // When the newest packet came, but for the way back: ACKs may be late.
+        let came_at = ack
+            .rtt_sample
+            .map_or(ack.now, |sample| (ack.sent_at + sample).min(ack.now));
+        let report = self.start.map(|start| {
+            let interval = came_at
+                .saturating_since(start.at)
+                .max(ack.sent_at.saturating_since(start.sent_at));
+            let delivered = ack.delivered_packets.saturating_sub(start.delivered);
+            RoundReport {
+                // Less one packet, as ACKs come for two: the largest of some
+                // rounds would be one too many.
+                rate: (!interval.is_zero() && delivered > 1)
+                    .then(|| (delivered - 1) as f64 / interval.as_secs_f64()),
+                rate_of_all: (!interval.is_zero() && delivered > 1)
+                    .then(|| delivered as f64 / interval.as_secs_f64()),
+                is_app_limited: self.is_app_limited,
+                rtt: self.rtt,
+            }
+        });
+        *self = Self {
+            end: ack.largest_sent.next(),
+            start: Some(RoundStart {
+                at: came_at,
+                sent_at: ack.sent_at,
+                delivered: ack.delivered_packets,
+            }),
+            is_app_limited: false,
+            rtt: None,
+        };
+        report
+    }
+
+    /// Packets sent before `end` say nothing about what comes.
+    pub(super) fn restart(&mut self, end: PacketNumber) {
+        *self = Self {
+            end,
+            ..Self::default()
+        };
+    }
+}
+
+/// Largest delivery rate of the last rounds, one place a round.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Bandwidth {
+    rounds: [f64; BANDWIDTH_ROUNDS],
+    current: usize,
+    largest: f64,
+}
+
+impl Bandwidth {
+    /// Takes in the rate of a round.
+    pub(super) fn put(&mut self, rate: f64) {
+        self.current = (self.current + 1) % BANDWIDTH_ROUNDS;
+        self.rounds[self.current] = rate;
+        self.largest = self.rounds.iter().copied().fold(0.0, f64::max);
+    }
+
+    /// Forgets all rounds and begins anew with this rate.
+    pub(super) fn reset(&mut self, rate: f64) {
+        *self = Self::default();
+        self.put(rate);
+    }
+
+    /// Packets per second; 0 before the first sample.
+    pub(super) const fn largest(&self) -> f64 {
+        self.largest
+    }
+}
+
+/// How much round trips vary although no queue does: within a round that holds no
+/// queue of ours, and to and fro from round to round. A queue between flows goes up
+/// for many rounds before it goes down; Wi-Fi and cellular schedulers do not.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Noise {
+    spread: Option<f64>,
+    last_least: Option<Duration>,
+    /// Change of the least round trip in the last round, seconds.
+    last_change: f64,
+    /// Mean of the smaller of two changes where they go opposite ways.
+    reversal: f64,
+}
+
+impl Noise {
+    /// A round is over, whatever was sent in it.
+    pub(super) fn on_round(&mut self, least: Duration) {
+        if let Some(last) = self.last_least.replace(least) {
+            let change = least.as_secs_f64() - last.as_secs_f64();
+            let is_reversed = change * self.last_change < 0.0;
+            let reversal = match is_reversed {
+                true => change.abs().min(self.last_change.abs()),
+                false => 0.0,
+            };
+            self.last_change = change;
+            self.reversal += NOISE_GAIN * (reversal - self.reversal);
+        }
+    }
+
+    /// Takes in the least and largest round trip of a round without a queue of
+    /// ours.
+    pub(super) fn put(&mut self, least: Duration, largest: Duration) {
+        let spread = (largest - least).as_secs_f64();
+        match &mut self.spread {
+            None => self.spread = Some(spread),
+            Some(mean) => *mean += NOISE_GAIN * (spread - *mean),
+        }
+    }
+
+    /// Mean reversal of a round's least round trip, seconds.
+    pub(super) fn reversals(&self) -> f64 {
+        self.reversal
+    }
+
+    /// Seconds that a round's least round trip may exceed the base without a queue.
+    pub(super) fn seconds(&self) -> f64 {
+        (NOISE_REVERSALS * self.reversal).max(self.spread.unwrap_or(0.0))
+    }
+}
+
+/// The longest run of packets lost in a row, fading.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Burst {
+    packets: f64,
+}
+
+impl Burst {
+    /// Takes in losses.
+    pub(super) fn on_lost(&mut self, event: &LossEvent) {
+        let span = event.last_lost.0 - event.first_lost.0.min(event.last_lost.0) + 1;
+        if span == event.lost_packets {
+            self.packets = self.packets.max(span as f64);
+        }
+    }
+
+    /// A round has passed.
+    pub(super) fn fade(&mut self) {
+        self.packets *= BURST_FADE;
+    }
+
+    /// Packets that may be lost in a row, of which one is nothing special.
+    pub(super) fn packets(&self) -> f64 {
+        (self.packets - 1.0).max(0.0)
+    }
+}
+
+/// Packets sent and, of these, lost; old ones fade.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Tally {
+    sent: f64,
+    lost: f64,
+}
+
+impl Tally {
+    fn add(&mut self, sent: f64, lost: f64, memory: f64) {
+        self.sent += sent;
+        self.lost += lost;
+        if self.sent > memory {
+            self.sent /= 2.0;
+            self.lost /= 2.0;
+        }
+    }
+
+    fn share(&self) -> f64 {
+        (self.lost / self.sent.max(1.0)).clamp(0.0, 1.0)
+    }
+}
+
+/// The share of packets lost that sending less would not save.
+///
+/// Loss of what was sent while draining, a quarter slower than the path's rate,
+/// is chance. What the mean has beyond it, and beyond its error, is our own doing:
+/// a policer, or a queue that overflows.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct ChanceLoss {
+    all: Tally,
+    draining: Tally,
+    /// Packets sent in the present and the last drain: from, until.
+    drains: [(PacketNumber, PacketNumber); 2],
+    is_draining: bool,
+}
+
+impl ChanceLoss {
+    /// Packets from `next` on are sent while draining.
+    pub(super) fn begin_drain(&mut self, next: PacketNumber) {
+        if !self.is_draining {
+            self.is_draining = true;
+            self.drains = [(next, PacketNumber(u64::MAX)), self.drains[0]];
+        }
+    }
+
+    /// Packets from `next` on are not.
+    pub(super) fn end_drain(&mut self, next: PacketNumber) {
+        if self.is_draining {
+            self.is_draining = false;
+            self.drains[0].1 = next;
+        }
+    }
+
+    fn was_draining(&self, number: PacketNumber) -> bool {
+        self.drains
+            .iter()
+            .any(|(from, until)| *from <= number && number < *until)
+    }
+
+    /// Packets arrived; `newest` is the newest of them.
+    pub(super) fn on_acked(&mut self, newest: PacketNumber, packets: u64) {
+        self.all.add(packets as f64, 0.0, LOSS_MEMORY);
+        if self.was_draining(newest) {
+            self.draining.add(packets as f64, 0.0, LOSS_MEMORY_DRAIN);
+        }
+    }
+
+    /// Packets were lost.
+    pub(super) fn on_lost(&mut self, event: &LossEvent) {
+        let lost = event.lost_packets as f64;
+        self.all.add(lost, lost, LOSS_MEMORY);
+        if self.was_draining(event.last_lost) {
+            self.draining.add(lost, lost, LOSS_MEMORY_DRAIN);
+        }
+    }
+
+    /// Whether a drain that lasts would tell something: there is loss, and the
+    /// drains do not explain it.
+    pub(super) fn wants_drain(&self) -> bool {
+        self.draining.sent < LOSS_COUNT_WANTED && self.all.lost > 0.0
+            || self.all.share() > self.most() + LOSS_UNEXPLAINED
+    }
+
+    /// What the drains' loss can be at most.
+    fn most(&self) -> f64 {
+        let (low, count) = (self.draining.share(), self.draining.sent.max(1.0));
+        let deviation = (low * (1.0 - low) / count).sqrt() + 1.0 / count;
+        (low + LOSS_SIGMAS * deviation).min(LOSS_MAX)
+    }
+
+    /// The share: the mean, but no more than what the drains' loss can be; 0 until
+    /// there was a drain.
+    pub(super) fn share(&self) -> f64 {
+        match self.draining.sent < LOSS_COUNT_MIN {
+            true => 0.0,
+            false => self.all.share().min(self.most()),
+        }
+    }
+}
