@@ -4,7 +4,7 @@
 //! Each [`Scheduler`] has its own file. `mp12` walks all blocks as printed and is
 //! the oracle of the tests; the sender reaches the same decision in O(1) by
 //! re-judging only the block that an event touched and keeping the answers in a
-//! [`ReadySet`].
+//! `ReadySet`.
 
 pub(crate) mod auto;
 mod copies;
