@@ -329,7 +329,8 @@ fn a_tcp_senders_window_is_one_packet_after_silence() {
 #[test]
 fn a_window_stands_still_while_losses_are_repaired() {
     for info in controllers() {
-        // The windows of BBR and auto follow their models whatever is repaired, and that of TCP-cd
+        // The windows of BBR and auto follow their models whatever is repaired, and
+        // that of TCP-cd
         // is scaled by a loss rate that moves.
         if ["auto-next", "bbr", "tcp-cd"].contains(&info.name) {
             continue;

@@ -144,6 +144,16 @@ pub(super) const BIAS_FADE: f64 = 0.98;
 /// drain.
 pub(super) const TEST_ROUNDS: u32 = 60;
 
+/// A queue counts as full within this share of the highest it has been …
+pub(super) const FULL_SHARE: f64 = 0.9;
+/// … and as fallen below this.
+pub(super) const FALLEN_SHARE: f64 = 0.8;
+/// The highest fades by this a round.
+pub(super) const FULL_FADE: f64 = 0.998;
+/// So many times a full queue may fall without a loss of ours: paced packets slip
+/// past where the bursts of others are cut.
+pub(super) const FALLS_UNANSWERED: u32 = 2;
+
 /// β and C of the neighbour that the floor imitates are those of CUBIC
 /// ([RFC9438] §4.6).
 pub(super) const FLOOR_BETA: f64 = 0.7;

@@ -29,15 +29,15 @@ use crate::params::Params;
 use constants::{
     BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_GAIN,
     CRUISE_ROUNDS, CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS,
-    DRAIN_ROUNDS_MAX, EMPTY_DIVISOR, FLOOR_PACING_GAIN, FLOOR_SHARE, FREE_GROWTH, FREE_GROWTHS,
-    FUTILE_CUTS, MARK_FACTOR, NOISY_SHARE, PROBE_FOUND, PROBE_GAIN_NOISY, PROBE_GAINS,
-    PROBE_PACKETS, SETTLE_ROUNDS, SILENCE_FACTOR, STANDING_MIN, STANDING_PACKETS, STANDING_SHARE,
-    STANDING_SIGMAS, START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GAIN, START_GROWTH,
+    DRAIN_ROUNDS_MAX, EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FLOOR_SHARE, FREE_GROWTH,
+    FREE_GROWTHS, FUTILE_CUTS, MARK_FACTOR, NOISY_SHARE, PROBE_FOUND, PROBE_GAIN_NOISY,
+    PROBE_GAINS, PROBE_PACKETS, SETTLE_ROUNDS, SILENCE_FACTOR, STANDING_MIN, STANDING_PACKETS,
+    STANDING_SHARE, STANDING_SIGMAS, START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GAIN, START_GROWTH,
     START_GROWTH_QUEUED, START_MARGIN_MAX, START_QUEUED_SAMPLES, START_QUICK_GAIN,
     START_QUICK_TOKENS, TEST_ROUNDS, WINDOW_BURSTS, WINDOW_GAIN, WINDOW_GAIN_MAX, WINDOW_SLACK,
 };
 use floor::Floor;
-use model::{Bandwidth, Burst, ChanceLoss, Noise, RoundReport, Rounds};
+use model::{Bandwidth, Burst, ChanceLoss, Falls, Noise, RoundReport, Rounds};
 
 /// What it is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,6 +64,7 @@ pub struct Auto {
     rounds: Rounds,
     bandwidth: Bandwidth,
     noise: Noise,
+    falls: Falls,
     chance: ChanceLoss,
     floor: Floor,
     /// Smallest round trip of the last seconds.
@@ -115,6 +116,7 @@ pub fn auto(params: &Params) -> Auto {
         rounds: Rounds::default(),
         bandwidth: Bandwidth::default(),
         noise: Noise::default(),
+        falls: Falls::default(),
         chance: ChanceLoss::default(),
         floor: Floor::new(params.init_tokens),
         base: None,
@@ -297,6 +299,7 @@ impl Auto {
         if let Some((least, _)) = report.rtt {
             self.noise.on_round(least);
         }
+        self.watch_falls(ack, report);
         self.burst.fade();
         if let Some(rate) = report.rate
             && (!report.is_app_limited || rate > self.bandwidth.largest())
@@ -382,6 +385,22 @@ impl Auto {
         }
     }
 
+    /// Gives way with the floor if only others do.
+    fn watch_falls(&mut self, ack: &AckEvent, report: &RoundReport) {
+        let Some((_, largest)) = report.rtt else {
+            return;
+        };
+        if !self.is_floored() {
+            // A test empties the queue by itself.
+            self.falls.answer();
+        } else if self.falls.on_round(largest, self.base.unwrap_or(largest)) {
+            self.falls.answer();
+            let low = self.params.min_tokens;
+            self.floor
+                .back_off(ack.now, FLOOR_BETA, low, ack.largest_sent);
+        }
+    }
+
     fn learn_noise(&mut self, report: &RoundReport) {
         if let Some((least, largest)) = report.rtt {
             self.noise.put(least, largest);
@@ -450,17 +469,20 @@ impl Auto {
     }
 
     /// A queue grows with what is sent into it: where more arrives and the round
-    /// trip stands, it is the path that has become longer.
-    fn look_for_growth(&mut self, rtt: Duration, delivered: f64) {
+    /// trip stands, it is the path that has become longer. Whether it has.
+    fn has_path_grown(&mut self, rtt: Duration, delivered: f64) -> bool {
         let packet = Duration::from_secs_f64((1.0 / delivered.max(1.0)).min(1.0));
         let is_free = self.at_cut.is_some_and(|(last_rtt, last_rate)| {
             rtt <= last_rtt + packet && delivered >= FREE_GROWTH * last_rate
         });
         self.free_growths = if is_free { self.free_growths + 1 } else { 0 };
         self.at_cut = Some((rtt, delivered));
-        if self.free_growths >= FREE_GROWTHS {
-            self.bias = self.bias.max(rtt.as_secs_f64() - self.base_seconds());
+        if self.free_growths < FREE_GROWTHS {
+            return false;
         }
+        self.free_growths = 0;
+        self.bias = self.bias.max(rtt.as_secs_f64() - self.base_seconds());
+        true
     }
 
     /// Somebody else's queue: gives way by [CC14]'s β and drains again.
@@ -470,7 +492,11 @@ impl Auto {
             .rate
             .unwrap_or(f64::INFINITY)
             .min(self.bandwidth.largest());
-        self.look_for_growth(rtt, delivered);
+        if self.has_path_grown(rtt, delivered) {
+            self.is_contested = false;
+            self.phase = Phase::Probe { step: 1 };
+            return;
+        }
         if !self.is_contested && self.chance.share() < CLEAN_LOSS {
             // A flow that had competed from the start would have so much.
             self.floor.raise(self.flight());
@@ -543,7 +569,9 @@ impl Controller for Auto {
             self.burst.on_lost(event);
         }
         let tokens = self.tokens();
-        self.floor.on_loss(event, tokens, self.params.min_tokens);
+        if self.floor.on_loss(event, tokens, self.params.min_tokens) {
+            self.falls.answer();
+        }
         self.lost_in_round += event.lost_packets;
         if event.last_lost < self.loss_recover || !self.is_congestion(event) {
             return;

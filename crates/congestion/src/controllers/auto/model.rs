@@ -3,8 +3,9 @@
 use ctcp_units::{Duration, Instant, PacketNumber};
 
 use super::constants::{
-    BANDWIDTH_ROUNDS, BURST_FADE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY,
-    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_REVERSALS,
+    BANDWIDTH_ROUNDS, BURST_FADE, FALLEN_SHARE, FALLS_UNANSWERED, FULL_FADE, FULL_SHARE,
+    LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY, LOSS_MEMORY_DRAIN, LOSS_SIGMAS,
+    LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_REVERSALS,
 };
 use crate::event::{AckEvent, LossEvent};
 
@@ -168,6 +169,37 @@ impl Noise {
     /// Seconds that a round's least round trip may exceed the base without a queue.
     pub(super) fn seconds(&self) -> f64 {
         (NOISE_REVERSALS * self.reversal).max(self.spread.unwrap_or(0.0))
+    }
+}
+
+/// Tells when a queue that was full has fallen although we did nothing: others have
+/// lost packets and given way.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Falls {
+    /// Highest excess of a round's largest round trip over the base, seconds; fades.
+    highest: f64,
+    is_full: bool,
+    unanswered: u32,
+}
+
+impl Falls {
+    /// A round is over. Whether it is our turn to give way.
+    pub(super) fn on_round(&mut self, largest: Duration, base: Duration) -> bool {
+        let excess = largest.saturating_sub(base).as_secs_f64();
+        self.highest = (self.highest * FULL_FADE).max(excess);
+        if excess >= FULL_SHARE * self.highest {
+            self.is_full = true;
+        } else if self.is_full && excess < FALLEN_SHARE * self.highest {
+            self.is_full = false;
+            self.unanswered += 1;
+        }
+        self.unanswered >= FALLS_UNANSWERED
+    }
+
+    /// We have given way.
+    pub(super) fn answer(&mut self) {
+        self.is_full = false;
+        self.unanswered = 0;
     }
 }
 
