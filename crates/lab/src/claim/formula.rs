@@ -17,6 +17,10 @@ pub enum Formula {
     /// Padhye's full formula with b = 2 and time-outs as a share of the rate,
     /// at most 1.
     PftkEfficiency,
+    /// √(1.5/p) packets per round trip.
+    SqrtWindow,
+    /// Padhye's full formula, in packets per round trip.
+    PftkWindow,
     /// 1 − η of [CC14] §IV eq. (5), weights binom(N, k): reading A.
     Eq5A,
     /// 1/(1 + η) of the same, exact and averaged over the rounding: reading C.
@@ -53,11 +57,9 @@ impl Formula {
         let bdp_packets = path.rate_mbit * path.rtt_ms * 1e3 / PACKET_BITS;
         let value = match self {
             Self::SqrtEfficiency => ((1.5 / p).sqrt() / bdp_packets).min(1.0),
-            Self::PftkEfficiency => {
-                // One queue is in the way on top; a time-out is at least 0.2 s.
-                let rtt = path.rtt_ms / 1e3;
-                (pftk_packets_per_s(p, rtt, rtt + 0.2, 2.0) * rtt / bdp_packets).min(1.0)
-            }
+            Self::PftkEfficiency => (pftk_window(p, path.rtt_ms) / bdp_packets).min(1.0),
+            Self::SqrtWindow => (1.5 / p).sqrt(),
+            Self::PftkWindow => pftk_window(p, path.rtt_ms),
             Self::Eq5A => 1.0 - eta_a(BLOCK_SYMBOLS, p),
             Self::Eq5C => 1.0 / (1.0 + eta_c(BLOCK_SYMBOLS, p)),
             Self::LineTime => context.bytes? * 8.0 / (path.rate_mbit * 1e6),
@@ -66,6 +68,13 @@ impl Formula {
         };
         value.is_finite().then_some(value)
     }
+}
+
+/// Packets per round trip by Padhye's formula with b = 2; a time-out is at least
+/// 0.2 s longer than the round trip.
+fn pftk_window(p: f64, rtt_ms: f64) -> f64 {
+    let rtt_s = rtt_ms / 1e3;
+    pftk_packets_per_s(p, rtt_s, rtt_s + 0.2, 2.0) * rtt_s
 }
 
 /// Packets per second by Padhye et al. 2000, without the limit of the window.

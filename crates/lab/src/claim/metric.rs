@@ -13,6 +13,9 @@ const PACKET_BYTES: f64 = 1500.0;
 /// for headers.
 const PAYLOAD_BYTES: f64 = 1436.0;
 
+/// What the kernel's TCP puts into it, with timestamps.
+const SEGMENT_BYTES: f64 = 1448.0;
+
 /// A quantity of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +46,10 @@ pub enum Metric {
     LossShare,
     /// Mean time in the queue of the data direction, milliseconds.
     QueueingMs,
+    /// Segments of 1448 bytes delivered in a round trip on the first path, whose
+    /// length the path tells: both ways, the transmission of a packet, and the
+    /// mean wait in its queues. What formulas for TCP's window speak of.
+    WindowPackets,
 }
 
 impl Metric {
@@ -52,6 +59,7 @@ impl Metric {
             Self::GoodputMbit => "Mbit/s",
             Self::CompletionS | Self::PlayoutS | Self::PlayoutExcessS => "s",
             Self::QueueingMs => "ms",
+            Self::WindowPackets => "packets",
             _ => "",
         }
     }
@@ -72,6 +80,7 @@ impl Metric {
             Self::UselessShare => "useless packets",
             Self::LossShare => "packets lost",
             Self::QueueingMs => "queueing delay",
+            Self::WindowPackets => "packets per round trip",
         }
     }
 
@@ -141,9 +150,21 @@ impl Metric {
                 exact(wire as f64 / flow.delivered_bytes as f64)
             }
             Self::UselessShare => exact(flow.useless_share?),
+            Self::WindowPackets => {
+                let segments_per_s = flow.goodput_mbit * 1e6 / (8.0 * SEGMENT_BYTES);
+                exact(segments_per_s * round_trip_s(record)?)
+            }
             Self::LossShare | Self::QueueingMs => None,
         }
     }
+}
+
+/// Mean length of a full packet's round trip on the first path.
+fn round_trip_s(record: &Record) -> Option<f64> {
+    let (path, seen) = (record.point.paths.first()?, record.paths.first()?);
+    let transmission_s = PACKET_BYTES * 8.0 / (path.rate_mbit * 1e6);
+    let waiting_us = seen.down.queueing_delay_mean_us + seen.up.queueing_delay_mean_us;
+    Some(path.rtt_ms / 1e3 + transmission_s + waiting_us as f64 / 1e6)
 }
 
 /// Of all paths together.

@@ -264,7 +264,7 @@ impl Venue for Testbed {
 /// Share of one core that a point takes while it runs.
 pub fn load(point: &Point) -> f64 {
     let rate_mbit: f64 = point.paths.iter().map(|path| path.rate_mbit).sum();
-    rate_mbit * CORES_PER_MBIT
+    CORES_PER_POINT + rate_mbit * CORES_PER_MBIT
 }
 
 /// The programs of others that these points need, by name.
@@ -276,8 +276,13 @@ pub fn programs(points: &[Point]) -> BTreeSet<&'static str> {
 /// Share of the processors that points may take together.
 pub const CAPACITY_SHARE: f64 = 0.5;
 
-/// Share of a core that a Mbit/s takes, emulator and both ends together: 0.13 of
-/// a core for 25 Mbit/s, the mean over Reno, CUBIC, BBR and CTCP, eight at a time
+/// Share of a core that a point takes at any rate: its threads, timers and programs.
+/// Thirty points of 5 Mbit/s at once, which their rate alone would allow, let threads
+/// wait for 10 ms on a 2-core machine; nine for 0.3 ms.
+const CORES_PER_POINT: f64 = 0.06;
+
+/// Share of a core that a Mbit/s takes on top, emulator and both ends together: 0.13
+/// of a core for 25 Mbit/s, the mean over Reno, CUBIC, BBR and CTCP, eight at a time
 /// on a 2-core machine (32 points of 35 s took 150 s of processor time).
 const CORES_PER_MBIT: f64 = 0.005;
 
