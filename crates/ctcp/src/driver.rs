@@ -112,7 +112,7 @@ impl Driver {
     fn round(&mut self, cx: &mut Context<'_>) -> Work {
         let mut work = self.take_wishes();
         let now = self.shared.clock.now();
-        if self.socket_work(now, cx) == Work::More {
+        if self.socket_work(cx) == Work::More {
             work = Work::More;
         }
         if self.timer.poll(cx).is_ready() {
@@ -182,11 +182,17 @@ impl Driver {
     }
 
     /// Receives one batch from each socket and hands it out.
-    fn socket_work(&mut self, now: Instant, cx: &mut Context<'_>) -> Work {
+    ///
+    /// The clock is read after the batch is there. Read before, a thread that the
+    /// system held up in between would date an ACK back by that time, and one round
+    /// trip that is too short misleads a path's `rtt_min` for good: seen as a flow
+    /// of 20 Mbit/s that fell to 7 and stayed there.
+    fn socket_work(&mut self, cx: &mut Context<'_>) -> Work {
         let mut work = Work::Done;
         for place in 0..self.sockets.count() {
             let socket = self.sockets.at(place);
             if let Poll::Ready(count) = socket.poll_receive(cx, &mut self.lots) {
+                let now = self.shared.clock.now();
                 self.route(now, place, count);
                 self.deliver(now);
                 work = Work::More;
