@@ -25,7 +25,7 @@ pub use connection::{
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
-pub use path::{EcnFailure, EcnState, MtuMode, PathState, PathStats};
+pub use path::{ByteCounts, EcnFailure, EcnState, MtuMode, PathState, PathStats};
 pub use schedule::{Scheduler, UnknownScheduler};
 
 use std::net::SocketAddr;

@@ -67,7 +67,7 @@ impl Connection {
         };
         self.on_proven();
         self.last_received = now;
-        self.paths[index].last_received = now;
+        self.paths[index].on_received(now, datagram.len());
         self.received.bytes += datagram.len() as u64;
         let flags = Flags(opened.flags);
         let number = opened.number.0;

@@ -26,7 +26,9 @@ impl Path {
         let mut marked_acked = 0;
         let mut spurious = 0;
         let (mtu, controller) = (&mut self.mtu, &mut self.controller);
+        let bytes_acknowledged = &mut self.bytes.acknowledged;
         let outcome = self.ledger.on_ack(now, ack.ranges, |resolved| {
+            *bytes_acknowledged += u64::from(resolved.packet.len);
             marked_acked += u64::from(resolved.packet.is_marked);
             if let Cargo::MtuProbe(size) = resolved.packet.cargo {
                 mtu.on_probe_acked(now, size);

@@ -144,6 +144,18 @@ pub(crate) struct Path {
     floor_announced: u64,
     ecn_ce: u64,
     packets_lost: u64,
+    bytes: ByteCounts,
+}
+
+/// UDP payload that a path has carried, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ByteCounts {
+    /// Sent, all kinds of packets.
+    pub sent: u64,
+    /// Acknowledged by the peer; what it grows by in a second is the path's rate.
+    pub acknowledged: u64,
+    /// Received, opened and not seen before.
+    pub received: u64,
 }
 
 /// What a path shows of itself.
@@ -188,6 +200,8 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Packets that stand as lost.
     pub packets_lost: u64,
+    /// What it has carried, both ways.
+    pub bytes: ByteCounts,
 }
 
 impl Path {
@@ -226,6 +240,7 @@ impl Path {
             floor_announced: 0,
             ecn_ce: 0,
             packets_lost: 0,
+            bytes: ByteCounts::default(),
         }
     }
 
@@ -300,11 +315,18 @@ impl Path {
         self.ecn.marks_packets()
     }
 
+    /// An authentic packet of `len` bytes of UDP payload has come.
+    pub(crate) fn on_received(&mut self, now: Instant, len: usize) {
+        self.last_received = now;
+        self.bytes.received += len as u64;
+    }
+
     /// A packet of `len` bytes of UDP payload leaves; returns its number.
     pub(crate) fn on_sent(&mut self, now: Instant, len: u16, cargo: Cargo, is_marked: bool) {
         if self.ledger.eliciting_open() == 0 {
             self.watch.begin(now);
         }
+        self.bytes.sent += u64::from(len);
         let number = self.ledger.on_sent(
             now,
             len,
@@ -538,6 +560,7 @@ impl Path {
             ecn_ce: self.ecn_ce,
             packets_sent: self.ledger.next_number().0,
             packets_lost: self.packets_lost,
+            bytes: self.bytes,
         }
     }
 }
