@@ -21,6 +21,7 @@ use crate::dial::{Dialer, Session};
 use crate::failure::Failure;
 use crate::keys;
 use crate::output::{self, ReadyArgs, notice};
+use crate::paths::{self, PathArgs};
 use crate::signals::StopSignals;
 use crate::state::{Server, State, StateArgs};
 use crate::supervisor::{Uplink, uplink};
@@ -55,6 +56,8 @@ pub(crate) struct ServerArgs {
     key: Option<PathBuf>,
     #[command(flatten)]
     state: StateArgs,
+    #[command(flatten)]
+    paths: PathArgs,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -123,6 +126,7 @@ impl ServerArgs {
             server,
             identity,
             transport: self.transport.config()?,
+            paths: self.paths.path.clone(),
             invite: None,
         })
     }
@@ -192,6 +196,8 @@ pub(crate) async fn run(args: ClientArgs) -> Result<(), Failure> {
         }
     }
     let (uplink, supervisor) = uplink(dialer);
+    let shown = uplink.clone();
+    tokio::spawn(paths::show(args.json, move || shown.paths()));
     let proxy = ForwardProxy::new(uplink, config);
     let (trigger, token) = shutdown();
     let mut serving = serve(&proxy, listeners, &token);

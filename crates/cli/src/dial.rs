@@ -3,13 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use ctcp::{ClientConfig, ConnectError, Connection, Endpoint, Identity, Refusal, TransportConfig};
-use ctcp_proxy::target::Host;
+use ctcp::{
+    ClientConfig, ConnectError, Connection, Endpoint, Identity, PathId, Refusal, StartError,
+    TransportConfig,
+};
+use ctcp_proxy::target::{Host, Target};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::failure::{Exit, Failure};
+use crate::output::notice;
+use crate::paths::{Keeper, Labels, PathSpec, Want, Wish, is_forbidden, look, warn_of_routes};
 use crate::state::Server;
 
 /// Addresses of a name that are tried.
@@ -29,6 +34,8 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) endpoint: Endpoint,
+    /// What its paths are called.
+    pub(crate) labels: Labels,
 }
 
 /// Whom to connect to, as whom.
@@ -37,6 +44,8 @@ pub(crate) struct Dialer {
     pub(crate) server: Server,
     pub(crate) identity: Identity,
     pub(crate) transport: TransportConfig,
+    /// The paths to use; none: as the routes say.
+    pub(crate) paths: Vec<PathSpec>,
     /// The token of an invite, until it has been taken.
     pub(crate) invite: Option<Vec<u8>>,
 }
@@ -55,16 +64,72 @@ pub(crate) enum DialError {
 }
 
 impl Dialer {
-    /// Connects; if the server's name has several addresses, to the first that
-    /// answers.
+    /// Connects; if there are several ways (addresses of the server's name, paths),
+    /// by the first that answers. The other paths are opened later, by a task that
+    /// lives as long as the connection.
     pub(crate) async fn dial(&self) -> Result<Session, DialError> {
-        let addresses = self.resolve().await?;
+        if self.paths.is_empty() {
+            let addresses = resolve(&self.server.address).await?;
+            let ways = addresses.into_iter().map(|address| (address, None));
+            return self.race(ways.collect()).await.map(|(session, _)| session);
+        }
+        let wishes = self.wishes().await?;
+        let mut plan = look(&wishes);
+        if plan.wants.is_empty() {
+            let problems: Vec<_> = plan.problems.into_values().collect();
+            return Err(DialError::Local(problems.join("\n")));
+        }
+        plan.wants
+            .sort_by_key(|want| (want.options.is_backup, want.options.cost));
+        let ways = plan.wants.into_iter().map(|want| (want.remote, Some(want)));
+        let (mut session, want) = self.race(ways.collect()).await?;
+        if let Some(want) = want {
+            let keeper = Keeper::new(session.connection.clone(), wishes, want);
+            session.labels = keeper.labels();
+            tokio::spawn(keeper.run());
+        }
+        Ok(session)
+    }
+
+    /// The paths with the addresses that they may lead to. One whose server does
+    /// not resolve is left out.
+    async fn wishes(&self) -> Result<Vec<Wish>, DialError> {
+        let mut usual = None;
+        let mut wishes = Vec::new();
+        for spec in &self.paths {
+            let remotes = match &spec.server {
+                Some(server) => match resolve(server).await {
+                    Ok(remotes) => remotes,
+                    Err(error) => {
+                        notice(format_args!("path {spec}: {}", error.text()));
+                        continue;
+                    }
+                },
+                None => match &usual {
+                    Some(known) => Vec::clone(known),
+                    None => usual.insert(resolve(&self.server.address).await?).clone(),
+                },
+            };
+            wishes.push(Wish {
+                spec: spec.clone(),
+                remotes,
+            });
+        }
+        Ok(wishes)
+    }
+
+    /// Tries all ways, one a little later than the other.
+    async fn race(
+        &self,
+        ways: Vec<(SocketAddr, Option<Want>)>,
+    ) -> Result<(Session, Option<Want>), DialError> {
         let mut attempts = JoinSet::new();
-        for (index, &address) in addresses.iter().enumerate() {
+        for (index, (remote, want)) in ways.into_iter().enumerate() {
             let dialer = self.clone();
             attempts.spawn(async move {
                 sleep(ATTEMPT_DELAY * index as u32).await;
-                dialer.dial_address(address).await
+                let session = dialer.dial_address(remote, want.as_ref()).await?;
+                Ok::<_, DialError>((session, want))
             });
         }
         let mut worst = None;
@@ -85,46 +150,26 @@ impl Dialer {
         Err(worst.expect("a name has at least one address"))
     }
 
-    async fn resolve(&self) -> Result<Vec<SocketAddr>, DialError> {
-        let address = &self.server.address;
-        let name = match &address.host {
-            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, address.port)]),
-            Host::Name(name) => name.as_str(),
-        };
-        let found: Vec<_> = match lookup_host((name, address.port)).await {
-            Ok(found) => found.take(ADDRESSES_MAX).collect(),
-            Err(error) => {
-                return Err(DialError::NoAnswer(format!(
-                    "the name {name} does not resolve: {error}"
-                )));
-            }
-        };
-        if found.is_empty() {
-            return Err(DialError::NoAnswer(format!(
-                "the name {name} has no address"
-            )));
-        }
-        Ok(found)
-    }
-
-    async fn dial_address(&self, remote: SocketAddr) -> Result<Session, DialError> {
-        let unspecified: IpAddr = match remote {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let mut config = ClientConfig::new(self.identity.clone());
-        config.transport = self.transport.clone();
-        let local = SocketAddr::new(unspecified, 0);
-        let endpoint =
-            Endpoint::client(local, config).map_err(|error| DialError::Local(error.to_string()))?;
+    async fn dial_address(
+        &self,
+        remote: SocketAddr,
+        want: Option<&Want>,
+    ) -> Result<Session, DialError> {
+        let endpoint = self.endpoint(remote, want)?;
         let mut hellos = 0;
         loop {
             let invite = self.invite.as_deref();
             let error = match endpoint.connect(remote, self.server.key, invite).await {
                 Ok(connection) => {
+                    if let Some(want) = want {
+                        let options = &want.options;
+                        // It was there a moment ago.
+                        let _ = connection.set_path_use(PathId(0), options.is_backup, options.cost);
+                    }
                     return Ok(Session {
                         connection,
                         endpoint,
+                        labels: Labels::default(),
                     });
                 }
                 Err(error) => error,
@@ -135,6 +180,38 @@ impl Dialer {
                 error => return Err(classify(remote, error)),
             }
         }
+    }
+
+    /// An endpoint for one connection: bound to the interface of its first path, or
+    /// to the address alone where the system does not allow that.
+    fn endpoint(&self, remote: SocketAddr, want: Option<&Want>) -> Result<Endpoint, DialError> {
+        let unspecified: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut config = ClientConfig::new(self.identity.clone());
+        config.transport = self.transport.clone();
+        let mut local = SocketAddr::new(unspecified, 0);
+        if let Some(want) = want {
+            local.set_ip(want.local);
+            config.interface = want.interface.as_ref().map(|(_, name)| name.clone());
+            if let Some(name) = &want.options.congestion {
+                config.transport.congestion.clone_from(name);
+            }
+        }
+        let endpoint = match Endpoint::client(local, config.clone()) {
+            Err(StartError::Bind { error, .. })
+                if config.interface.is_some() && is_forbidden(&error) =>
+            {
+                if let Some(want) = want {
+                    warn_of_routes(&want.label);
+                }
+                config.interface = None;
+                Endpoint::client(local, config)
+            }
+            result => result,
+        };
+        endpoint.map_err(|error| DialError::Local(error.to_string()))
     }
 
     /// What to tell the user of an attempt that failed, and how to exit.
@@ -168,6 +245,37 @@ impl Dialer {
             DialError::Later(what) | DialError::Local(what) => Failure::failed(what),
         }
     }
+}
+
+impl DialError {
+    fn text(&self) -> String {
+        match self {
+            Self::NoAnswer(text) | Self::Later(text) | Self::Local(text) => text.clone(),
+            Self::Refused(refusal) => refusal.to_string(),
+        }
+    }
+}
+
+/// The addresses of a server, a few at most.
+async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, DialError> {
+    let name = match &server.host {
+        Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, server.port)]),
+        Host::Name(name) => name.as_str(),
+    };
+    let found: Vec<_> = match lookup_host((name, server.port)).await {
+        Ok(found) => found.take(ADDRESSES_MAX).collect(),
+        Err(error) => {
+            return Err(DialError::NoAnswer(format!(
+                "the name {name} does not resolve: {error}"
+            )));
+        }
+    };
+    if found.is_empty() {
+        return Err(DialError::NoAnswer(format!(
+            "the name {name} has no address"
+        )));
+    }
+    Ok(found)
 }
 
 fn classify(remote: SocketAddr, error: ConnectError) -> DialError {

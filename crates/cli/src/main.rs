@@ -19,6 +19,7 @@ mod link_options;
 #[cfg(feature = "lab")]
 mod model;
 mod output;
+mod paths;
 mod server;
 mod shell;
 mod signals;
@@ -71,6 +72,8 @@ enum Command {
     Client(Box<client::ClientArgs>),
     /// Carry one connection on stdin and stdout, for ssh, rsync and git
     Connect(Box<connect::ConnectArgs>),
+    /// Show the paths there could be, and the routes they need
+    Paths(paths::PathsArgs),
     /// Emulate a lossy, slow, long path
     #[command(subcommand)]
     Emulate(emulate::Emulate),
@@ -144,6 +147,7 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Server(args) => server::run(*args).await,
             Command::Client(args) => client::run(*args).await,
             Command::Connect(args) => connect::run(*args).await,
+            Command::Paths(args) => paths::run(args).await,
             Command::Emulate(command) => emulate::run(command).await,
             Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
                 unreachable!("these need no runtime")

@@ -20,6 +20,7 @@ use tracing::{debug, info};
 use crate::dial::{DialError, Dialer, Session};
 use crate::failure::Failure;
 use crate::output::notice;
+use crate::paths::Labels;
 use crate::tunnel::{CtcpStream, open};
 
 /// Packets unanswered for so long make a connection suspect.
@@ -62,6 +63,14 @@ impl Uplink {
         if let Status::Up(session) = current {
             session.connection.close(0, "the client stops");
             session.endpoint.drain(FAREWELL).await;
+        }
+    }
+
+    /// The connection there is now, and what its paths are called.
+    pub(crate) fn paths(&self) -> Option<(Connection, Labels)> {
+        match &*self.status.borrow() {
+            Status::Up(session) => Some((session.connection.clone(), session.labels.clone())),
+            _ => None,
         }
     }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ctcp::TransportConfig;
 use ctcp_congestion::{controllers, resolved_name};
-use ctcp_proto::{MtuMode, Redundancy};
+use ctcp_proto::{MtuMode, Redundancy, Scheduler};
 
 use crate::failure::Failure;
 use crate::output::notice;
@@ -20,6 +20,10 @@ pub(crate) struct TransportArgs {
     #[arg(long, help_heading = "Transport", value_name = "POLICY", default_value = "auto", env = "CTCP_REDUNDANCY",
           value_parser = ["auto", "cc14", "mp12", "none"])]
     redundancy: String,
+    /// How several paths share the work
+    #[arg(long, help_heading = "Transport", value_name = "NAME", default_value = "auto", env = "CTCP_SCHEDULER",
+          value_parser = PossibleValuesParser::new(Scheduler::ALL.map(Scheduler::name)))]
+    scheduler: String,
     /// Symbols per block, 1 to 255, or auto
     #[arg(long, help_heading = "Transport", value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
           value_parser = block)]
@@ -65,6 +69,7 @@ impl TransportArgs {
                 "cc14" => Redundancy::Cc14,
                 _ => Redundancy::default(),
             },
+            scheduler: self.scheduler.parse().map_err(Failure::usage)?,
             ..TransportConfig::default()
         };
         if let Block(Some(symbols)) = self.block {

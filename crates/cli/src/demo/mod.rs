@@ -310,6 +310,7 @@ fn dialer(
         },
         identity,
         transport,
+        paths: Vec::new(),
         invite: None,
     }
 }

@@ -1,0 +1,299 @@
+//! A client with two interfaces, in a namespace: it downloads over both while they
+//! go down, come back and change addresses; what cannot be is named in one line
+//! and the rest carries on; `ctcp paths`. Where namespaces are not allowed, it says
+//! so and passes.
+
+mod common;
+
+use std::process::{Command, ExitCode, Output};
+use std::thread;
+use std::time::Duration;
+
+use common::{Ctcp, Key, Web, assert_ok, body, curl, has, sha256, wait_until};
+use ctcp_emu::{LinkConfig, Namespace, Network, NetworkConfig, enter_user_namespace};
+use ctcp_units::{Rate, millis};
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    if !arguments.list
+        && let Err(reason) = try_namespaces()
+    {
+        eprintln!("SKIPPED: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let tests: [(&str, fn()); 4] = [
+        (
+            "a_download_outlives_its_interfaces_and_addresses",
+            a_download_outlives_its_interfaces_and_addresses,
+        ),
+        (
+            "what_cannot_be_is_named_and_the_rest_carries_on",
+            what_cannot_be_is_named_and_the_rest_carries_on,
+        ),
+        (
+            "auto_takes_interfaces_as_they_come",
+            auto_takes_interfaces_as_they_come,
+        ),
+        (
+            "rules_are_shown_set_and_removed",
+            rules_are_shown_set_and_removed,
+        ),
+    ];
+    let trials = tests.map(|(name, test)| {
+        Trial::test(name, move || {
+            if has("ip", "iproute2") && has("curl", "curl") {
+                test();
+            }
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+fn try_namespaces() -> Result<(), String> {
+    enter_user_namespace().map_err(|error| error.to_string())?;
+    Namespace::new("trial").map_err(|error| error.to_string())?;
+    let kind = ctcp_emu::preflight::network();
+    kind.map(drop).map_err(|error| error.to_string())
+}
+
+/// Two paths of 16 Mbit/s and 30 ms between a client's side and a server's, on
+/// which a server and a web server run.
+struct Lan {
+    network: Network,
+    _server: Ctcp,
+    web: Web,
+    server_key: Key,
+    client_key: Key,
+}
+
+impl Lan {
+    fn start() -> Self {
+        let link = || LinkConfig::new(Rate::mbit(16), millis(15)).queue_bdp(1.0, millis(30));
+        let mut config = NetworkConfig::single(link(), link());
+        config.add_path(link(), link());
+        config.seed = common::seed();
+        let network = Network::start(config).expect("a network");
+        let (server_key, client_key) = (Key::generate(), Key::generate());
+        let right = network.namespace("right").expect("it has one");
+        let start = || common::start_server(&server_key, &client_key, "0.0.0.0:4500");
+        let server = right.run(start).expect("a thread");
+        let web = right.run(Web::start).expect("a thread");
+        Self {
+            network,
+            _server: server,
+            web,
+            server_key,
+            client_key,
+        }
+    }
+
+    fn left(&self) -> &Namespace {
+        self.network.namespace("left").expect("it has one")
+    }
+
+    /// Starts a client with these paths.
+    fn client(&self, server: &str, paths: &[&str]) -> Ctcp {
+        let mut args = vec!["client", "-v", "--json", "--socks", "127.0.0.1:0"];
+        args.extend(["--server", server, "--server-key", &self.server_key.public]);
+        args.extend(["--key", self.client_key.path()]);
+        for path in paths {
+            args.extend(["--path", path]);
+        }
+        self.left().run(|| Ctcp::start(&args)).expect("a thread")
+    }
+
+    /// Downloads through `client` and checks every byte.
+    fn download(&self, client: &Ctcp, seed: u64, len: usize) {
+        let url = self.web.url(&format!("/bytes/{seed}/{len}"));
+        let socks = json_value(client, "socks5");
+        let socks = socks.as_str().expect("text").parse().expect("an address");
+        let run = || curl(socks, &[&url]);
+        let output = self.left().run(run).expect("a thread");
+        assert_ok(&output);
+        assert_eq!(output.stdout.len(), len);
+        assert_eq!(
+            sha256(&output.stdout),
+            sha256(&body(seed, len)),
+            "bytes differ"
+        );
+    }
+
+    /// Runs `ip` on the client's side.
+    fn ip(&self, line: &str) -> Output {
+        let run = || Command::new("ip").args(line.split(' ')).output();
+        let output = self.left().run(run).expect("a thread").expect("it runs");
+        assert_ok(&output);
+        output
+    }
+}
+
+/// The value of a result line of a client that prints JSON.
+fn json_value(client: &Ctcp, name: &str) -> Value {
+    let mut found = None;
+    wait_until(name, PATIENCE, || {
+        let printed = client.stdout();
+        let mut lines = printed
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        found = lines.find_map(|line: Value| line.get(name).cloned());
+        found.is_some()
+    });
+    found.expect("it was waited for")
+}
+
+/// Paths that carried something in the latest second that was shown.
+fn busy_paths(client: &Ctcp) -> usize {
+    let printed = client.stdout();
+    let lines = printed.lines().rev();
+    let mut shown = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let Some(paths) = shown.find_map(|line| line["paths"].as_array().cloned()) else {
+        return 0;
+    };
+    let rates = paths.iter().filter_map(|path| path["down_mbit"].as_f64());
+    rates.filter(|rate| *rate > 1.0).count()
+}
+
+fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+fn wait_for(client: &Ctcp, part: &str, times: usize) {
+    wait_until(&format!("{times} × {part}"), PATIENCE, || {
+        count(&client.stderr(), part) >= times
+    });
+}
+
+fn a_download_outlives_its_interfaces_and_addresses() {
+    let lan = Lan::start();
+    let paths = ["path0", "path1@10.77.1.2:4500"];
+    let client = lan.client("10.77.0.2:4500", &paths);
+    wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
+    let (client, lan) = (&client, &lan);
+    thread::scope(|scope| {
+        // Twelve seconds at the least.
+        let transfer = scope.spawn(|| lan.download(client, 7, 48_000_000));
+        wait_until("both paths carry", PATIENCE, || busy_paths(client) == 2);
+
+        lan.ip("link set path1 down");
+        wait_for(
+            client,
+            "path path1@10.77.1.2:4500 from 10.77.1.1 has gone",
+            1,
+        );
+        thread::sleep(Duration::from_millis(500));
+        lan.ip("link set path1 up");
+        wait_for(client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 2);
+
+        lan.ip("address del 10.77.0.1/24 dev path0");
+        wait_for(client, "path path0 from 10.77.0.1 has gone", 1);
+        lan.ip("address add 10.77.0.77/24 dev path0");
+        wait_for(client, "path path0 is up: 10.77.0.77", 1);
+
+        // All at once, and back one by one.
+        lan.ip("link set path0 down");
+        lan.ip("link set path1 down");
+        thread::sleep(Duration::from_secs(1));
+        lan.ip("link set path1 up");
+        lan.ip("link set path0 up");
+        wait_until("both carry again", PATIENCE, || busy_paths(client) == 2);
+        assert!(!transfer.is_finished(), "too short a transfer to tell");
+        transfer.join().expect("every byte arrives");
+    });
+    assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
+    let lines = client.stderr();
+    assert!(count(&lines, "Mbit/s") > 2, "rates of each path: {lines}");
+}
+
+fn what_cannot_be_is_named_and_the_rest_carries_on() {
+    let lan = Lan::start();
+    let paths = [
+        "path0",
+        "wlan7",
+        "path0,backup",
+        "10.77.1.1@203.0.113.9:4500",
+        "10.77.1.1@10.77.1.99:4500",
+        "10.5.5.5",
+    ];
+    let mut client = lan.client("10.77.0.2:4500", &paths);
+    lan.download(&client, 8, 200_000);
+    wait_for(&client, "10.77.1.99:4500 does not answer", 1);
+    let said = client.stderr();
+    for line in [
+        "path wlan7: there is no interface wlan7 (there are: path0 path1)",
+        "path path0: the same as path path0: once is enough",
+        "path 10.77.1.1@203.0.113.9:4500: no route leads to 203.0.113.9 by path1",
+        "path 10.77.1.1@10.77.1.99:4500: 10.77.1.99:4500 does not answer over it",
+        "path 10.5.5.5: no interface has the address 10.5.5.5",
+    ] {
+        assert_eq!(count(&said, line), 1, "{line} in {said}");
+    }
+    lan.download(&client, 9, 200_000);
+    client.terminate();
+
+    let args = ["client", "--path", "wlan0,fast"];
+    let output = Ctcp::run(&args);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("congestion=NAME, backup and cost=N"),
+        "{said}"
+    );
+}
+
+fn auto_takes_interfaces_as_they_come() {
+    let lan = Lan::start();
+    // Both lead to the server's address on path 0; its answers take path 0, too.
+    lan.ip("link set path1 down");
+    let client = lan.client("10.77.0.2:4500", &["auto"]);
+    lan.download(&client, 10, 200_000);
+    assert_eq!(count(&client.stderr(), "path path1 is up"), 0);
+    lan.ip("link set path1 up");
+    lan.ip("route add 10.77.0.2/32 dev path1 metric 500");
+    wait_for(&client, "path path1 is up: 10.77.1.1 to 10.77.0.2:4500", 1);
+    lan.ip("link set path0 down");
+    wait_for(&client, "path path0 from 10.77.0.1 has gone", 1);
+    lan.download(&client, 11, 200_000);
+}
+
+fn rules_are_shown_set_and_removed() {
+    let lan = Lan::start();
+    lan.ip("route add default dev path0 metric 10");
+    lan.ip("route add default dev path1 metric 20");
+    let filter = ("net.ipv4.conf.path1.rp_filter", "1");
+    let set = lan.left().set_sysctl(filter.0, filter.1);
+    set.expect("it is there");
+    let shown = lan
+        .left()
+        .run(|| Ctcp::run(&["paths", "--server", "203.0.113.9:4500"]));
+    let shown = shown.expect("a thread");
+    assert_ok(&shown);
+    let printed = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for part in [
+        "path0",
+        "10.77.1.1",
+        "usable",
+        "ip rule add from 10.77.1.1 table",
+    ] {
+        assert!(printed.contains(part), "{part} in {printed}");
+    }
+    let said = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(said.contains("rp_filter is strict on path1"), "{said}");
+
+    let rules = || String::from_utf8(lan.ip("rule show").stdout).expect("text");
+    let before = rules();
+    let args = ["paths", "--server", "203.0.113.9:4500", "--apply"];
+    let mut applied = lan.left().run(|| Ctcp::start(&args)).expect("a thread");
+    let during = rules();
+    for address in ["10.77.0.1", "10.77.1.1"] {
+        assert!(during.contains(&format!("from {address} ")), "{during}");
+    }
+    applied.signal(Signal::TERM);
+    assert!(applied.wait().success(), "{}", applied.stderr());
+    assert_eq!(rules(), before);
+}
