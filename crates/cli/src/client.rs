@@ -41,7 +41,7 @@ pub(crate) struct ServerArgs {
         env = "CTCP_SERVER",
         requires = "server_key"
     )]
-    server: Option<Target>,
+    pub(crate) server: Option<Target>,
     /// The server's public key, which it prints at its start
     #[arg(
         long,
@@ -49,17 +49,17 @@ pub(crate) struct ServerArgs {
         env = "CTCP_SERVER_KEY",
         requires = "server"
     )]
-    server_key: Option<PublicKey>,
+    pub(crate) server_key: Option<PublicKey>,
     /// This client's private key, made by `ctcp keygen` [default: client.key in
     /// the state folder]
     #[arg(long, value_name = "FILE", env = "CTCP_KEY")]
-    key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     #[command(flatten)]
-    state: StateArgs,
+    pub(crate) state: StateArgs,
     #[command(flatten)]
     paths: PathArgs,
     #[command(flatten)]
-    transport: TransportArgs,
+    pub(crate) transport: TransportArgs,
 }
 
 /// Arguments of `ctcp client`.
@@ -121,7 +121,12 @@ impl ServerArgs {
         self.with(server, identity)
     }
 
-    fn with(&self, server: Server, identity: Identity) -> Result<Dialer, Failure> {
+    /// Whether the flags name a server.
+    pub(crate) const fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    pub(crate) fn with(&self, server: Server, identity: Identity) -> Result<Dialer, Failure> {
         Ok(Dialer {
             server,
             identity,
@@ -256,7 +261,7 @@ async fn bind(address: SocketAddr, option: &str) -> Result<TcpListener, Failure>
 
 /// Reads the invite from stdin or a file. It is a secret, so it is not taken
 /// from the command line, where everybody on the machine can read it.
-fn read_invite(source: &str) -> Result<Invite, Failure> {
+pub(crate) fn read_invite(source: &str) -> Result<Invite, Failure> {
     if source.starts_with("ctcp://") {
         return Err(Failure::usage(
             "an invite on the command line can be read by everybody on this machine: run \

@@ -10,6 +10,7 @@ mod demo;
 mod dial;
 mod emulate;
 mod failure;
+mod files;
 mod gatekeeper;
 mod keygen;
 mod keys;
@@ -74,6 +75,10 @@ enum Command {
     Connect(Box<connect::ConnectArgs>),
     /// Show the paths there could be, and the routes they need
     Paths(paths::PathsArgs),
+    /// Send files and folders to another machine
+    Send(Box<files::SendArgs>),
+    /// Receive files and folders
+    Receive(Box<files::ReceiveArgs>),
     /// Emulate a lossy, slow, long path
     #[command(subcommand)]
     Emulate(emulate::Emulate),
@@ -148,6 +153,8 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Client(args) => client::run(*args).await,
             Command::Connect(args) => connect::run(*args).await,
             Command::Paths(args) => paths::run(args).await,
+            Command::Send(args) => files::send(*args).await,
+            Command::Receive(args) => files::receive(*args).await,
             Command::Emulate(command) => emulate::run(command).await,
             Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
                 unreachable!("these need no runtime")

@@ -17,6 +17,11 @@ pub(crate) fn set_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Whether only what went wrong is to be said.
+pub(crate) fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
 /// Tells a person something on stderr, unless they asked for quiet.
 pub(crate) fn notice(message: impl Display) {
     if !IS_QUIET.load(Ordering::Relaxed) {

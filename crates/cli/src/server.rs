@@ -149,7 +149,7 @@ fn identity(args: &ServerArgs) -> Result<(Identity, String, Option<State>), Fail
 }
 
 /// `HOST` or `HOST:PORT` as clients shall see it.
-fn public_address(text: &str, port: u16) -> Result<Target, Failure> {
+pub(crate) fn public_address(text: &str, port: u16) -> Result<Target, Failure> {
     let bad = |error: String| Failure::usage(format!("--public {text}: {error}"));
     if let Ok(target) = text.parse() {
         return Ok(target);

@@ -6,6 +6,7 @@
 //! | `server.key`, `client.key` | the identities, mode 0600 |
 //! | `allow` | clients that were enrolled by an invite |
 //! | `invites` | hashes of the invites outstanding |
+//! | `files/` | the same for `ctcp send` and `ctcp receive` |
 //! | `known-server` | `HOST:PORT PUBLICKEY` of the server this client is paired with |
 
 use std::fs::{self, DirBuilder};
@@ -66,6 +67,11 @@ impl State {
                 "cannot make the folder {shown}: {error}; choose another with --state DIR"
             ))
         })
+    }
+
+    /// What file transfers remember, apart from the proxies.
+    pub(crate) fn files(&self) -> Self {
+        Self(self.0.join("files"))
     }
 
     pub(crate) fn server_key(&self) -> PathBuf {

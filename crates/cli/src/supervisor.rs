@@ -243,7 +243,7 @@ async fn retire(session: Session, mut hearing: Hearing) {
 
 /// Notices whether what is sent is answered.
 #[derive(Debug)]
-struct Hearing {
+pub(crate) struct Hearing {
     sent: u64,
     received: u64,
     /// Since when something sent has brought no answer of any kind.
@@ -251,7 +251,7 @@ struct Hearing {
 }
 
 impl Hearing {
-    fn new(connection: &Connection) -> Self {
+    pub(crate) fn new(connection: &Connection) -> Self {
         let (sent, received) = counts(connection);
         Self {
             sent,
@@ -261,7 +261,7 @@ impl Hearing {
     }
 
     /// For how long nothing has come although something was sent.
-    fn unanswered(&mut self, connection: &Connection) -> Duration {
+    pub(crate) fn unanswered(&mut self, connection: &Connection) -> Duration {
         let (sent, received) = counts(connection);
         if received != self.received {
             (self.sent, self.received) = (sent, received);

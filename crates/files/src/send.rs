@@ -72,6 +72,7 @@ pub fn send_pipe(
     writer: impl Write,
     watch: &dyn Watch,
 ) -> Result<Summary, TransferError> {
+    watch.totals(1, 0);
     let greeting = Greeting {
         is_pipe: true,
         files: 1,
