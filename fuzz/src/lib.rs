@@ -9,6 +9,7 @@
 
 pub mod connection;
 pub mod decoder;
+pub mod files;
 pub mod handshake;
 mod input;
 pub mod link_text;
@@ -25,9 +26,10 @@ pub use input::Input;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by the names of their folders in `corpus/`.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("connection", connection::run),
     ("decoder", decoder::run),
+    ("files", files::run),
     ("handshake", handshake::run),
     ("link_text", link_text::run),
     ("peer", peer::run),
