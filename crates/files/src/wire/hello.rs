@@ -69,7 +69,7 @@ impl Hello {
         match self {
             Self::Sender(greeting) => {
                 let flags =
-                    u8::from(greeting.is_compare) * COMPARE | u8::from(greeting.is_pipe) * PIPE;
+                    (u8::from(greeting.is_compare) * COMPARE) | (u8::from(greeting.is_pipe) * PIPE);
                 out.extend([b'S', flags]);
                 out.extend(greeting.files.to_be_bytes());
                 out.extend(greeting.bytes.to_be_bytes());
