@@ -41,6 +41,12 @@ impl Streams {
                     half.reader_waits = false;
                     self.events.push_back(StreamEvent::Readable(id));
                 }
+                let promise = half.promise();
+                let (limit, window_max) = (self.promises.limit(), self.config.stream_window_max);
+                if half.raise_credit_behind_hole(limit, window_max) {
+                    self.control.push_back(Topic::MaxStreamData(id));
+                }
+                self.promises.change(promise, half.promise());
                 let max = self.config.islands_max();
                 if self.islands > max {
                     return Err(StreamViolation::TooManyGaps { max });

@@ -9,8 +9,9 @@
 //!
 //! # Credit
 //! Per stream the peer may send up to an offset, over all streams up to a sum.
-//! Both are raised as the application reads, when a quarter has been used up. A
-//! stream that nobody reads never blocks another:
+//! Both are raised as the application reads, when a quarter has been used up, and
+//! a stream's also while what came waits behind a hole. A stream that nobody reads
+//! never blocks another:
 //!
 //! * Every stream has its first credit (`max_stream_data`) beyond what was read,
 //!   at any time. It is reserved for all streams that may come to be open.

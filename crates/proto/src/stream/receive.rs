@@ -144,6 +144,23 @@ impl ReceiveHalf {
         let max = self.assembler.read_offset() + self.window.min(limit);
         self.credit.raise(max)
     }
+
+    /// Raises the credit, within the same bounds, if the reader keeps up and yet
+    /// a quarter of the window has been used: what came waits behind a hole,
+    /// and its repair takes round trips in which a sender on a long path would
+    /// stand still. True if it has to be queued for sending.
+    pub(super) fn raise_credit_behind_hole(&mut self, limit: u64, window_max: u64) -> bool {
+        if self.state != ReceiveState::Open || self.final_offset.is_some() {
+            return false;
+        }
+        let left = self.credit.value() - self.highest;
+        if left > self.window / 4 * 3 || self.assembler.readable() > self.window / 4 {
+            return false;
+        }
+        self.window = (2 * self.window).min(window_max.max(self.window));
+        let max = self.assembler.read_offset() + self.window.min(limit);
+        max > self.credit.value() && self.credit.raise(max)
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +196,23 @@ mod tests {
             half.advance(ID, 101, false),
             Err(StreamViolation::StreamCredit { max: 100, .. })
         ));
+    }
+
+    #[test]
+    fn the_window_grows_behind_a_hole_and_not_before_an_idle_reader() {
+        let mut pool = ChunkPool::default();
+        let mut half = ReceiveHalf::new(100);
+        half.advance(ID, 24, false).unwrap();
+        assert!(!half.raise_credit_behind_hole(1000, 1000));
+        half.advance(ID, 26, false).unwrap();
+        assert!(half.raise_credit_behind_hole(1000, 1000));
+        assert_eq!((half.window, half.credit.send()), (200, 200));
+        half.advance(ID, 200, false).unwrap();
+        assert!(!half.raise_credit_behind_hole(200, 1000));
+        assert_eq!(half.credit.value(), 200);
+        half.assembler.insert(&mut pool, 0, &[0; 200]);
+        assert!(!half.raise_credit_behind_hole(1000, 1000));
+        assert_eq!(half.credit.value(), 200);
     }
 
     #[test]
