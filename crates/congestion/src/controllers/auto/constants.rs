@@ -23,6 +23,14 @@ pub(super) const START_QUEUED_SAMPLES: u32 = 8;
 /// In the start the margin is at most this beside the spread: on a path of 500 ms
 /// an eighth would be noticed a tenth of a second too late.
 pub(super) const START_MARGIN_MAX: Duration = millis(24);
+/// A round of the start that does not double and loses more than chance explains by
+/// this many packets, and deviations, ends it.
+pub(super) const START_LOSSES: f64 = 3.0;
+/// In the drain after the start ACKs are counted over this share of the base …
+pub(super) const START_SPAN_SHARE: u32 = 4;
+/// … or this, whatever is more: on shorter paths ACKs come in lumps of this order,
+/// and probes are quick.
+pub(super) const START_SPAN_MIN: Duration = millis(50);
 /// Pacing gain of the drain after the start.
 pub(super) const START_DRAIN_GAIN: f64 = 0.5;
 
@@ -77,6 +85,9 @@ pub(super) const NOISE_REVERSALS: f64 = 3.0;
 /// Without the spread, and with half of the shares, the queue counts as empty: it
 /// was ours alone.
 pub(super) const EMPTY_DIVISOR: u32 = 2;
+/// Where delay tells nothing, the largest round trips are covered by the window as
+/// far as they exceed the base by so many bases.
+pub(super) const NOISE_MAX: f64 = 2.0;
 /// A queue that comes up while cruising at the estimate: the estimate was this
 /// too much.
 pub(super) const CRUISE_CUT: f64 = 0.95;
@@ -93,6 +104,8 @@ pub(super) const WINDOW_GAIN: f64 = 1.25;
 pub(super) const WINDOW_BURSTS: f64 = 3.0;
 /// … which fades by this a round.
 pub(super) const BURST_FADE: f64 = 0.995;
+/// Gain of the mean run of losses, a run.
+pub(super) const BURST_GAIN: f64 = 1.0 / 16.0;
 /// The window grows for bursts up to so many bandwidth-delay products.
 pub(super) const WINDOW_GAIN_MAX: f64 = 5.0;
 /// Packets above that: ACKs come for two packets, and some are lost.
@@ -105,7 +118,7 @@ pub(super) const LOSS_MEMORY: f64 = 1000.0;
 pub(super) const LOSS_MEMORY_DRAIN: f64 = 200.0;
 /// The mean loss is believed as far as the loss while draining, so many of its
 /// standard deviations added, reaches.
-pub(super) const LOSS_SIGMAS: f64 = 3.0;
+pub(super) const LOSS_SIGMAS: f64 = 2.0;
 /// Packets of drains that must have been heard of before any loss counts as chance.
 pub(super) const LOSS_COUNT_MIN: f64 = 8.0;
 /// With fewer drains last a whole round as soon as there is loss …

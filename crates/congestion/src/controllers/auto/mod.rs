@@ -34,10 +34,14 @@ use constants::{
     PROBE_GAINS, PROBE_PACKETS, SETTLE_ROUNDS, SILENCE_FACTOR, STANDING_MIN, STANDING_PACKETS,
     STANDING_SHARE, STANDING_SIGMAS, START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GAIN, START_GROWTH,
     START_GROWTH_QUEUED, START_MARGIN_MAX, START_QUEUED_SAMPLES, START_QUICK_GAIN,
-    START_QUICK_TOKENS, TEST_ROUNDS, WINDOW_BURSTS, WINDOW_GAIN, WINDOW_GAIN_MAX, WINDOW_SLACK,
+    START_QUICK_TOKENS, START_SPAN_MIN, START_SPAN_SHARE, TEST_ROUNDS, WINDOW_BURSTS, WINDOW_GAIN,
+    WINDOW_GAIN_MAX, WINDOW_SLACK,
 };
 use floor::Floor;
-use model::{Bandwidth, Burst, ChanceLoss, Falls, Noise, RoundReport, Rounds};
+use model::{
+    Bandwidth, Burst, ChanceLoss, Falls, Noise, QueueRate, RoundReport, Rounds, StartLoss,
+    losses_explained,
+};
 
 /// What it is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,7 +89,8 @@ pub struct Auto {
     free_growths: u32,
     /// Others fill the queue.
     is_contested: bool,
-    /// Losses of this round.
+    /// Packets of this round that arrived, and that were lost.
+    acked_in_round: u64,
     lost_in_round: u64,
     /// Losses of a packet before this were answered.
     loss_recover: PacketNumber,
@@ -101,6 +106,9 @@ pub struct Auto {
     start_window: f64,
     flat_rounds: u32,
     best_rate: f64,
+    start_loss: StartLoss,
+    /// Measures the queue that the start left; none after its drain.
+    queue_rate: Option<QueueRate>,
     stale_before: PacketNumber,
     mark_recover: PacketNumber,
     last_cut: Option<f64>,
@@ -130,6 +138,7 @@ pub fn auto(params: &Params) -> Auto {
         at_cut: None,
         free_growths: 0,
         is_contested: false,
+        acked_in_round: 0,
         lost_in_round: 0,
         loss_recover: PacketNumber(0),
         queued_samples: 0,
@@ -139,6 +148,8 @@ pub fn auto(params: &Params) -> Auto {
         start_window: params.init_tokens,
         flat_rounds: 0,
         best_rate: 0.0,
+        start_loss: StartLoss::default(),
+        queue_rate: None,
         stale_before: PacketNumber(0),
         mark_recover: PacketNumber(0),
         last_cut: None,
@@ -156,9 +167,14 @@ impl Auto {
         self.base.unwrap_or(Duration::ZERO).as_secs_f64()
     }
 
+    /// Share lost that sending less would not save.
+    fn chance_loss(&self) -> f64 {
+        self.chance.share(self.burst.dispersion())
+    }
+
     /// Packets a second on the wire for bw to arrive.
     fn wire_rate(&self) -> f64 {
-        self.bandwidth.largest() / (1.0 - self.chance.share())
+        self.bandwidth.largest() / (1.0 - self.chance_loss())
     }
 
     /// Packets in flight that fill the path without a queue.
@@ -171,7 +187,7 @@ impl Auto {
             Phase::Start => START_GAIN,
             Phase::Drain { gain, .. } => gain,
             Phase::Settle { .. } | Phase::Cruise { .. } | Phase::Judge { .. } => {
-                match self.chance.share() < CLEAN_LOSS {
+                match self.chance_loss() < CLEAN_LOSS {
                     true => CRUISE_GAIN,
                     false => 1.0,
                 }
@@ -198,8 +214,9 @@ impl Auto {
     fn bare_margin(&self) -> Duration {
         let base = self.base.unwrap_or(Duration::ZERO);
         let bandwidth = self.bandwidth.largest();
-        let p = self.chance.share();
-        let wander = STANDING_SIGMAS * (self.flight() * p * (1.0 - p)).sqrt();
+        let p = self.chance_loss();
+        let variance = self.flight() * p * (1.0 - p) * self.burst.dispersion();
+        let wander = STANDING_SIGMAS * variance.sqrt();
         let packets = match bandwidth > 0.0 {
             true => Duration::from_secs_f64(((STANDING_PACKETS + wander) / bandwidth).min(1.0)),
             false => Duration::ZERO,
@@ -251,7 +268,11 @@ impl Auto {
         }
         let rate = self.wire_rate();
         let base = self.base_seconds();
-        let usual = self.usual();
+        // Where delay tells nothing the window must not tell it either.
+        let usual = match self.is_noisy() {
+            true => self.usual().max(self.noise.highest(base)),
+            false => self.usual(),
+        };
         let bursts = (WINDOW_BURSTS * self.burst.packets()).min(WINDOW_GAIN_MAX * rate * base);
         let window = self.gain().max(1.0) * rate * (WINDOW_GAIN * base + 2.0 * usual);
         let window = window + bursts + WINDOW_SLACK;
@@ -282,22 +303,24 @@ impl Auto {
     }
 
     fn is_drain_long(&self) -> bool {
-        let loss = self.chance.share();
-        self.chance.wants_drain()
+        let loss = self.chance_loss();
+        self.chance.wants_drain(self.burst.dispersion())
             || loss >= DRAIN_LONG_LOSS
             || (loss >= DRAIN_FOURTH_LOSS && self.drain_count.is_multiple_of(4))
     }
 
     fn end_drain(&mut self, next: PacketNumber) {
         self.chance.end_drain(next);
+        self.queue_rate = None;
         self.phase = Phase::Settle { rounds: 0 };
         self.rounds.restart(next);
     }
 
     fn on_round(&mut self, ack: &AckEvent, report: &RoundReport) {
-        self.lost_in_round = 0;
-        if let Some((least, _)) = report.rtt {
-            self.noise.on_round(least);
+        let lost = core::mem::take(&mut self.lost_in_round);
+        self.acked_in_round = 0;
+        if let Some((least, largest)) = report.rtt {
+            self.noise.on_round(least, largest);
         }
         self.watch_falls(ack, report);
         self.burst.fade();
@@ -314,7 +337,7 @@ impl Auto {
         let next = ack.largest_sent.next();
         self.rounds_since_test = self.rounds_since_test.saturating_add(1);
         match self.phase {
-            Phase::Start => self.judge_start(ack, report, standing.is_some()),
+            Phase::Start => self.judge_start(ack, report, lost, standing.is_some()),
             Phase::Drain { gain, rounds } => {
                 self.phase = Phase::Drain {
                     gain,
@@ -407,7 +430,7 @@ impl Auto {
         }
     }
 
-    fn judge_start(&mut self, ack: &AckEvent, report: &RoundReport, is_queued: bool) {
+    fn judge_start(&mut self, ack: &AckEvent, report: &RoundReport, lost: u64, is_queued: bool) {
         if report.is_app_limited {
             return;
         }
@@ -419,11 +442,15 @@ impl Auto {
         } else {
             self.flat_rounds += 1;
         }
-        if growth >= START_GROWTH_QUEUED {
+        let has_doubled = growth >= START_GROWTH_QUEUED;
+        if has_doubled {
             self.learn_noise(report);
         }
+        let is_overloaded = self
+            .start_loss
+            .on_round(report.delivered, lost, has_doubled);
         let is_over =
-            self.flat_rounds >= START_FLAT_ROUNDS || (is_queued && growth < START_GROWTH_QUEUED);
+            self.flat_rounds >= START_FLAT_ROUNDS || (is_queued && !has_doubled) || is_overloaded;
         if is_over {
             self.end_start(ack);
         }
@@ -446,11 +473,26 @@ impl Auto {
     }
 
     fn end_start(&mut self, ack: &AckEvent) {
+        self.chance.learn_start(&self.start_loss);
         let flight = self.flight().max(self.params.min_tokens);
         self.floor.restart(ack.now, flight, ack.largest_sent);
         self.is_test = true;
         self.loss_recover = ack.largest_sent.next();
+        self.queue_rate = Some(QueueRate::default());
         self.begin_drain(START_DRAIN_GAIN, ack.largest_sent.next());
+    }
+
+    /// The start's last rounds were sent before the link was busy all the time: what
+    /// it delivers shows while its queue drains.
+    fn watch_queue(&mut self, ack: &AckEvent) {
+        let base = self.base.unwrap_or(Duration::ZERO);
+        let above = base + self.margin().min(START_MARGIN_MAX);
+        let span = (base / START_SPAN_SHARE).max(START_SPAN_MIN);
+        if let Some(queue_rate) = &mut self.queue_rate
+            && let Some(rate) = queue_rate.on_ack(ack, above, span)
+        {
+            self.bandwidth.raise(rate);
+        }
     }
 
     /// Whether losses come from a queue that overflows.
@@ -459,12 +501,15 @@ impl Auto {
         if event.rtt.latest <= base + self.margin() {
             return false;
         }
-        let (p, count) = (self.chance.share(), self.flight().max(1.0));
+        let p = self.chance_loss();
+        let count = self
+            .flight()
+            .max((self.acked_in_round + self.lost_in_round) as f64);
         let sigmas = match p < CLEAN_LOSS {
             true => CONGESTION_SIGMAS_CLEAN,
             false => CONGESTION_SIGMAS,
         };
-        let explained = count * p + sigmas * (count * p * (1.0 - p)).sqrt();
+        let explained = losses_explained(count, p, self.burst.dispersion(), sigmas);
         self.lost_in_round as f64 > explained
     }
 
@@ -497,7 +542,7 @@ impl Auto {
             self.phase = Phase::Probe { step: 1 };
             return;
         }
-        if !self.is_contested && self.chance.share() < CLEAN_LOSS {
+        if !self.is_contested && self.chance_loss() < CLEAN_LOSS {
             // A flow that had competed from the start would have so much.
             self.floor.raise(self.flight());
         }
@@ -529,6 +574,7 @@ impl Controller for Auto {
             self.chance
                 .on_acked(event.newest_acked, event.acked_packets);
         }
+        self.acked_in_round += event.acked_packets;
         let tokens = self.tokens();
         if self.phase == Phase::Start {
             if !event.app_limited {
@@ -547,6 +593,7 @@ impl Controller for Auto {
         if self.phase == Phase::Start && self.sees_queue(event) {
             self.end_start(event);
         }
+        self.watch_queue(event);
         if let Phase::Drain { rounds, .. } = self.phase {
             let target = self.flight() + self.wire_rate() * self.usual();
             let is_drained = event.in_flight as f64 <= target;
@@ -560,6 +607,7 @@ impl Controller for Auto {
 
     fn on_loss(&mut self, event: &LossEvent) {
         if self.phase == Phase::Start {
+            self.lost_in_round += event.lost_packets;
             return;
         }
         if event.first_lost >= self.loss_recover {
@@ -578,7 +626,7 @@ impl Controller for Auto {
         }
         self.loss_recover = event.largest_sent.next();
         if let Phase::Probe { .. } | Phase::Judge { .. } = self.phase
-            && self.chance.share() < CLEAN_LOSS
+            && self.chance_loss() < CLEAN_LOSS
         {
             self.cruise_rounds = (2 * self.cruise_rounds).min(CRUISE_ROUNDS_MAX);
         }

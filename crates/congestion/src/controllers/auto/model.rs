@@ -3,9 +3,10 @@
 use ctcp_units::{Duration, Instant, PacketNumber};
 
 use super::constants::{
-    BANDWIDTH_ROUNDS, BURST_FADE, FALLEN_SHARE, FALLS_UNANSWERED, FULL_FADE, FULL_SHARE,
-    LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY, LOSS_MEMORY_DRAIN, LOSS_SIGMAS,
-    LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_REVERSALS,
+    BANDWIDTH_ROUNDS, BURST_FADE, BURST_GAIN, CONGESTION_SIGMAS, FALLEN_SHARE, FALLS_UNANSWERED,
+    FULL_FADE, FULL_SHARE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY,
+    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_MAX, NOISE_REVERSALS,
+    START_LOSSES,
 };
 use crate::event::{AckEvent, LossEvent};
 
@@ -16,6 +17,8 @@ pub(super) struct RoundReport {
     pub(super) rate: Option<f64>,
     /// The same with every packet; none then too.
     pub(super) rate_of_all: Option<f64>,
+    /// Packets delivered.
+    pub(super) delivered: u64,
     /// Part of it was sent while the application was the limit.
     pub(super) is_app_limited: bool,
     /// Least and largest round trip; none without a sample.
@@ -69,6 +72,7 @@ impl Rounds {
                     .then(|| (delivered - 1) as f64 / interval.as_secs_f64()),
                 rate_of_all: (!interval.is_zero() && delivered > 1)
                     .then(|| delivered as f64 / interval.as_secs_f64()),
+                delivered,
                 is_app_limited: self.is_app_limited,
                 rtt: self.rtt,
             }
@@ -95,6 +99,38 @@ impl Rounds {
     }
 }
 
+/// The rate at which ACKs come while round trips show a queue: that of the link,
+/// whatever was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct QueueRate {
+    start: Option<(Instant, u64)>,
+}
+
+impl QueueRate {
+    /// Takes in an ACK; answers the rate of a span that is complete.
+    pub(super) fn on_ack(
+        &mut self,
+        ack: &AckEvent,
+        queued_above: Duration,
+        span: Duration,
+    ) -> Option<f64> {
+        let Some(sample) = ack.rtt_sample else {
+            return None;
+        };
+        if sample <= queued_above {
+            self.start = None;
+            return None;
+        }
+        let (at, delivered) = *self.start.get_or_insert((ack.now, ack.delivered_packets));
+        let passed = ack.now.saturating_since(at);
+        if passed < span {
+            return None;
+        }
+        self.start = Some((ack.now, ack.delivered_packets));
+        Some(ack.delivered_packets.saturating_sub(delivered) as f64 / passed.as_secs_f64())
+    }
+}
+
 /// Largest delivery rate of the last rounds, one place a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Bandwidth {
@@ -109,6 +145,12 @@ impl Bandwidth {
         self.current = (self.current + 1) % BANDWIDTH_ROUNDS;
         self.rounds[self.current] = rate;
         self.largest = self.rounds.iter().copied().fold(0.0, f64::max);
+    }
+
+    /// The last rate was at least this.
+    pub(super) fn raise(&mut self, rate: f64) {
+        self.rounds[self.current] = self.rounds[self.current].max(rate);
+        self.largest = self.largest.max(rate);
     }
 
     /// Forgets all rounds and begins anew with this rate.
@@ -134,11 +176,15 @@ pub(super) struct Noise {
     last_change: f64,
     /// Mean of the smaller of two changes where they go opposite ways.
     reversal: f64,
+    /// Largest round trip, fading, seconds.
+    largest: f64,
 }
 
 impl Noise {
     /// A round is over, whatever was sent in it.
-    pub(super) fn on_round(&mut self, least: Duration) {
+    pub(super) fn on_round(&mut self, least: Duration, largest: Duration) {
+        let largest = largest.as_secs_f64();
+        self.largest = (self.largest - NOISE_GAIN * (self.largest - largest)).max(largest);
         if let Some(last) = self.last_least.replace(least) {
             let change = least.as_secs_f64() - last.as_secs_f64();
             let is_reversed = change * self.last_change < 0.0;
@@ -164,6 +210,12 @@ impl Noise {
     /// Mean reversal of a round's least round trip, seconds.
     pub(super) fn reversals(&self) -> f64 {
         self.reversal
+    }
+
+    /// By how much the largest round trips exceed `base`, seconds, but no more than
+    /// it allows: [`NOISE_MAX`].
+    pub(super) fn highest(&self, base: f64) -> f64 {
+        (self.largest - base).clamp(0.0, NOISE_MAX * base)
     }
 
     /// Seconds that a round's least round trip may exceed the base without a queue.
@@ -203,30 +255,63 @@ impl Falls {
     }
 }
 
-/// The longest run of packets lost in a row, fading.
+/// Runs of packets lost in a row: the longest, fading, and their mean.
+///
+/// A queue that overflows thins what is sent too fast, and policers do; a path that
+/// is gone for a moment takes runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Burst {
-    packets: f64,
+    longest: f64,
+    mean: f64,
+    /// The run that is not over yet: its first packet, and the one after its last.
+    run: Option<(u64, u64)>,
 }
 
 impl Burst {
     /// Takes in losses.
     pub(super) fn on_lost(&mut self, event: &LossEvent) {
-        let span = event.last_lost.0 - event.first_lost.0.min(event.last_lost.0) + 1;
-        if span == event.lost_packets {
-            self.packets = self.packets.max(span as f64);
+        let (first, end) = (event.first_lost.0, event.last_lost.0 + 1);
+        if end.saturating_sub(first) != event.lost_packets {
+            return;
         }
+        let first = match self.run {
+            Some((start, until)) if until == first => start,
+            Some((start, until)) => {
+                let packets = until.saturating_sub(start) as f64;
+                self.mean = self.mean.max(1.0);
+                self.mean += BURST_GAIN * (packets - self.mean);
+                first
+            }
+            None => first,
+        };
+        self.run = Some((first, end));
+        self.longest = self.longest.max((end - first) as f64);
     }
 
     /// A round has passed.
     pub(super) fn fade(&mut self) {
-        self.packets *= BURST_FADE;
+        self.longest *= BURST_FADE;
     }
 
     /// Packets that may be lost in a row, of which one is nothing special.
     pub(super) fn packets(&self) -> f64 {
-        (self.packets - 1.0).max(0.0)
+        (self.longest - 1.0).max(0.0)
     }
+
+    /// By how much the variance of a count of losses exceeds that of single ones:
+    /// runs of geometric length with mean B make it 2·B − 1.
+    pub(super) fn dispersion(&self) -> f64 {
+        2.0 * self.mean.max(1.0) - 1.0
+    }
+}
+
+/// Losses that chance may take of `count` packets, of which it takes the share `p`
+/// in the mean, up to so many standard deviations: m + σ·√(m·D) + D·(σ² − 1)/6, the
+/// last term for the skew that rare losses have.
+pub(super) fn losses_explained(count: f64, p: f64, dispersion: f64, sigmas: f64) -> f64 {
+    let mean = count * p;
+    let deviation = (mean * (1.0 - p) * dispersion).sqrt();
+    mean + sigmas * deviation + dispersion * (sigmas * sigmas - 1.0) / 6.0
 }
 
 /// Packets sent and, of these, lost; old ones fade.
@@ -266,6 +351,12 @@ pub(super) struct ChanceLoss {
 }
 
 impl ChanceLoss {
+    /// What was lost while the start doubled, far below the path's rate, is chance.
+    pub(super) fn learn_start(&mut self, start: &StartLoss) {
+        self.all = start.doubling;
+        self.draining = start.doubling;
+    }
+
     /// Packets from `next` on are sent while draining.
     pub(super) fn begin_drain(&mut self, next: PacketNumber) {
         if !self.is_draining {
@@ -307,24 +398,52 @@ impl ChanceLoss {
 
     /// Whether a drain that lasts would tell something: there is loss, and the
     /// drains do not explain it.
-    pub(super) fn wants_drain(&self) -> bool {
+    pub(super) fn wants_drain(&self, dispersion: f64) -> bool {
         self.draining.sent < LOSS_COUNT_WANTED && self.all.lost > 0.0
-            || self.all.share() > self.most() + LOSS_UNEXPLAINED
+            || self.all.share() > self.most(dispersion) + LOSS_UNEXPLAINED
     }
 
     /// What the drains' loss can be at most.
-    fn most(&self) -> f64 {
+    fn most(&self, dispersion: f64) -> f64 {
         let (low, count) = (self.draining.share(), self.draining.sent.max(1.0));
-        let deviation = (low * (1.0 - low) / count).sqrt() + 1.0 / count;
-        (low + LOSS_SIGMAS * deviation).min(LOSS_MAX)
+        let deviation = (low * (1.0 - low) * dispersion / count).sqrt() + dispersion / count;
+        low + LOSS_SIGMAS * deviation
     }
 
-    /// The share: the mean, but no more than what the drains' loss can be; 0 until
-    /// there was a drain.
-    pub(super) fn share(&self) -> f64 {
-        match self.draining.sent < LOSS_COUNT_MIN {
-            true => 0.0,
-            false => self.all.share().min(self.most()),
+    /// The share: the mean as far as the drains bear it out. If they lost less, the
+    /// loss depends on what is sent, and less of it is chance than even they
+    /// lost: the difference is taken off once more, so that a flow that overloads
+    /// the path by itself sends less from drain to drain. 0 until there was a
+    /// drain.
+    pub(super) fn share(&self, dispersion: f64) -> f64 {
+        if self.draining.sent < LOSS_COUNT_MIN {
+            return 0.0;
         }
+        let (all, most) = (self.all.share(), self.most(dispersion));
+        let share = match all > most {
+            true => (self.draining.share() - (all - most)).max(0.0),
+            false => all,
+        };
+        share.min(LOSS_MAX)
+    }
+}
+
+/// Loss in the start: chance as long as rounds double, a reason to end it if it
+/// rises when they no longer do.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct StartLoss {
+    doubling: Tally,
+}
+
+impl StartLoss {
+    /// Takes in a round; answers whether its loss is more than chance.
+    pub(super) fn on_round(&mut self, delivered: u64, lost: u64, has_doubled: bool) -> bool {
+        let (sent, lost) = ((delivered + lost) as f64, lost as f64);
+        if has_doubled {
+            self.doubling.add(sent, lost, LOSS_MEMORY);
+            return false;
+        }
+        let p = self.doubling.share();
+        lost > p * sent + CONGESTION_SIGMAS * (p * (1.0 - p) * sent).sqrt() + START_LOSSES
     }
 }
