@@ -42,6 +42,9 @@ pub(super) const PROBE_PACKETS: f64 = 2.0;
 /// Mean reversals above this share of the base leave delay without meaning: no queue
 /// is told from it, and only loss and rate are heard.
 pub(super) const NOISY_SHARE: f64 = 0.045;
+/// … if this share of the rounds reverses the last so far: a link that slows down
+/// makes round trips swing further, but once.
+pub(super) const NOISY_ROUNDS: f64 = 0.15;
 /// The first gain there: a round's rate varies by more than an eighth.
 pub(super) const PROBE_GAIN_NOISY: f64 = 1.25;
 /// A probe has found room if the delivery rate grew by this share of what was
@@ -119,6 +122,9 @@ pub(super) const LOSS_MEMORY_DRAIN: f64 = 200.0;
 /// The mean loss is believed as far as the loss while draining, so many of its
 /// standard deviations added, reaches.
 pub(super) const LOSS_SIGMAS: f64 = 2.0;
+/// So much at most is believed beyond that because drains are short: what they did
+/// not see at all is nothing to send more for.
+pub(super) const LOSS_UNSEEN: f64 = 0.02;
 /// Packets of drains that must have been heard of before any loss counts as chance.
 pub(super) const LOSS_COUNT_MIN: f64 = 8.0;
 /// With fewer drains last a whole round as soon as there is loss …

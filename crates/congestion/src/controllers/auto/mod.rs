@@ -6,20 +6,24 @@
 //! ```text
 //! bw       largest delivery rate of the last 10 rounds        (nothing beyond the link's rate comes out of it)
 //! base     smallest round trip of the last 10 s
-//! p        share lost that sending less would not save
-//! model    rate = gain·bw/(1 − p),  window = 1.5·bw/(1 − p)·base + slack
-//! cycle    probe 1.25 · judge 1 · drain 0.75 until the flight is bw·base/(1 − p) · settle 1 · cruise 1
+//! p        share lost that sending less would not save: loss of what is sent while draining
+//! model    rate = gain·bw/(1 − p),  window = 1.25·bw/(1 − p)·base + usual delay + bursts + slack
+//! cycle    probe 1.125 (1.5, 2 while there is room) · judge 1 · drain 0.75 until the flight is
+//!          bw·base/(1 − p) · settle 2 · cruise 3
 //! a queue that is still there after the drain is not ours: bw ← delivered·max(base/RTT, 0.7), drain again
-//! floor    the window CUBIC would have with the same losses; at most bw·base while drains succeed
+//! floor    while others are there: the window CUBIC would have with the same losses
 //! ```
 //!
 //! The factor is [CC14]'s β = RTTmin/RTT, taken of the delay that a drain leaves
-//! instead of at a loss. Losses themselves move the floor only, and the share p;
-//! packets repaired by coding count as lost (RFC 9265).
+//! instead of at a loss. Losses move the floor and the share p; those beyond what
+//! chance explains, with a queue, cut the rate. Packets repaired by coding count as
+//! lost (RFC 9265).
 
 mod constants;
 mod floor;
 mod model;
+mod plan;
+mod start;
 
 use ctcp_units::{Duration, PacketNumber};
 
@@ -27,15 +31,11 @@ use crate::controller::{Controller, ControllerState};
 use crate::event::{AckEvent, EcnEvent, LossEvent, PathChangeEvent, RttSummary, SilenceEvent};
 use crate::params::Params;
 use constants::{
-    BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_GAIN,
-    CRUISE_ROUNDS, CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS,
-    DRAIN_ROUNDS_MAX, EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FLOOR_SHARE, FREE_GROWTH,
-    FREE_GROWTHS, FUTILE_CUTS, MARK_FACTOR, NOISY_SHARE, PROBE_FOUND, PROBE_GAIN_NOISY,
-    PROBE_GAINS, PROBE_PACKETS, SETTLE_ROUNDS, SILENCE_FACTOR, STANDING_MIN, STANDING_PACKETS,
-    STANDING_SHARE, STANDING_SIGMAS, START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GAIN, START_GROWTH,
-    START_GROWTH_QUEUED, START_MARGIN_MAX, START_QUEUED_SAMPLES, START_QUICK_GAIN,
-    START_QUICK_TOKENS, START_SPAN_MIN, START_SPAN_SHARE, TEST_ROUNDS, WINDOW_BURSTS, WINDOW_GAIN,
-    WINDOW_GAIN_MAX, WINDOW_SLACK,
+    BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_ROUNDS,
+    CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS, DRAIN_ROUNDS_MAX,
+    EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FREE_GROWTH, FREE_GROWTHS, FUTILE_CUTS,
+    MARK_FACTOR, PROBE_FOUND, PROBE_GAINS, SETTLE_ROUNDS, SILENCE_FACTOR, START_GAIN,
+    START_QUICK_GAIN, START_QUICK_TOKENS, TEST_ROUNDS,
 };
 use floor::Floor;
 use model::{
@@ -158,82 +158,6 @@ pub fn auto(params: &Params) -> Auto {
 }
 
 impl Auto {
-    /// Packets per second it believes it can have.
-    pub fn bandwidth(&self) -> f64 {
-        self.bandwidth.largest()
-    }
-
-    fn base_seconds(&self) -> f64 {
-        self.base.unwrap_or(Duration::ZERO).as_secs_f64()
-    }
-
-    /// Share lost that sending less would not save.
-    fn chance_loss(&self) -> f64 {
-        self.chance.share(self.burst.dispersion())
-    }
-
-    /// Packets a second on the wire for bw to arrive.
-    fn wire_rate(&self) -> f64 {
-        self.bandwidth.largest() / (1.0 - self.chance_loss())
-    }
-
-    /// Packets in flight that fill the path without a queue.
-    fn flight(&self) -> f64 {
-        self.wire_rate() * self.base_seconds()
-    }
-
-    fn gain(&self) -> f64 {
-        match self.phase {
-            Phase::Start => START_GAIN,
-            Phase::Drain { gain, .. } => gain,
-            Phase::Settle { .. } | Phase::Cruise { .. } | Phase::Judge { .. } => {
-                match self.chance_loss() < CLEAN_LOSS {
-                    true => CRUISE_GAIN,
-                    false => 1.0,
-                }
-            }
-            Phase::Probe { step } => self.probe_gain(step),
-        }
-    }
-
-    /// Delay tells nothing here.
-    fn is_noisy(&self) -> bool {
-        self.noise.reversals() > NOISY_SHARE * self.base_seconds()
-    }
-
-    fn probe_gain(&self, step: usize) -> f64 {
-        let gain = match (step, self.is_noisy()) {
-            (0, true) => PROBE_GAIN_NOISY,
-            _ => PROBE_GAINS[step],
-        };
-        gain.max(1.0 + PROBE_PACKETS / self.flight().max(1.0))
-    }
-
-    /// Excess over the base from which on a round's least round trip means a
-    /// queue.
-    fn bare_margin(&self) -> Duration {
-        let base = self.base.unwrap_or(Duration::ZERO);
-        let bandwidth = self.bandwidth.largest();
-        let p = self.chance_loss();
-        let variance = self.flight() * p * (1.0 - p) * self.burst.dispersion();
-        let wander = STANDING_SIGMAS * variance.sqrt();
-        let packets = match bandwidth > 0.0 {
-            true => Duration::from_secs_f64(((STANDING_PACKETS + wander) / bandwidth).min(1.0)),
-            false => Duration::ZERO,
-        };
-        (base / STANDING_SHARE).max(STANDING_MIN).max(packets)
-    }
-
-    /// The same with what is usual without a queue.
-    fn margin(&self) -> Duration {
-        self.bare_margin() + Duration::from_secs_f64(self.usual())
-    }
-
-    /// Seconds of round trip above the base that are no queue.
-    fn usual(&self) -> f64 {
-        self.noise.seconds().max(self.bias)
-    }
-
     fn on_rtt(&mut self, rtt: &RttSummary) {
         let risen = rtt
             .rtt_min_windowed
@@ -241,53 +165,6 @@ impl Auto {
         self.bias = (self.bias - risen.as_secs_f64()).max(0.0);
         self.base = Some(rtt.rtt_min_windowed);
         self.srtt = rtt.srtt;
-    }
-
-    /// The floor gives way, to see whether the queue is ours.
-    fn is_yielding(&self) -> bool {
-        self.is_test && matches!(self.phase, Phase::Drain { .. } | Phase::Settle { .. })
-    }
-
-    /// The floor decides, not the model.
-    fn is_floored(&self) -> bool {
-        if self.phase == Phase::Start || self.srtt.is_zero() || self.is_yielding() {
-            return false;
-        }
-        self.is_contested && self.floor.window() >= FLOOR_SHARE * self.flight()
-    }
-
-    fn window(&self) -> f64 {
-        if self.phase == Phase::Start {
-            return self.start_window;
-        }
-        if self.is_floored() {
-            return self.floor.window();
-        }
-        if self.is_test && matches!(self.phase, Phase::Drain { .. }) {
-            return self.flight() + self.wire_rate() * self.usual();
-        }
-        let rate = self.wire_rate();
-        let base = self.base_seconds();
-        // Where delay tells nothing the window must not tell it either.
-        let usual = match self.is_noisy() {
-            true => self.usual().max(self.noise.highest(base)),
-            false => self.usual(),
-        };
-        let bursts = (WINDOW_BURSTS * self.burst.packets()).min(WINDOW_GAIN_MAX * rate * base);
-        let window = self.gain().max(1.0) * rate * (WINDOW_GAIN * base + 2.0 * usual);
-        let window = window + bursts + WINDOW_SLACK;
-        match self.is_yielding() {
-            true => window,
-            false => window.max(self.floor.window()),
-        }
-    }
-
-    fn hold(&self, window: f64) -> f64 {
-        let low = self.params.min_tokens.min(self.params.after_silence());
-        match window.is_finite() {
-            true => window.clamp(low, self.params.max_tokens),
-            false => self.params.max_tokens,
-        }
     }
 
     fn begin_drain(&mut self, gain: f64, next: PacketNumber) {
@@ -320,7 +197,8 @@ impl Auto {
         let lost = core::mem::take(&mut self.lost_in_round);
         self.acked_in_round = 0;
         if let Some((least, largest)) = report.rtt {
-            self.noise.on_round(least, largest);
+            let base = self.base_seconds();
+            self.noise.on_round(least, largest, base);
         }
         self.watch_falls(ack, report);
         self.burst.fade();
@@ -427,71 +305,6 @@ impl Auto {
     fn learn_noise(&mut self, report: &RoundReport) {
         if let Some((least, largest)) = report.rtt {
             self.noise.put(least, largest);
-        }
-    }
-
-    fn judge_start(&mut self, ack: &AckEvent, report: &RoundReport, lost: u64, is_queued: bool) {
-        if report.is_app_limited {
-            return;
-        }
-        let rate = self.bandwidth.largest();
-        let growth = rate / self.best_rate.max(1e-9);
-        if growth >= START_GROWTH {
-            self.best_rate = rate;
-            self.flat_rounds = 0;
-        } else {
-            self.flat_rounds += 1;
-        }
-        let has_doubled = growth >= START_GROWTH_QUEUED;
-        if has_doubled {
-            self.learn_noise(report);
-        }
-        let is_overloaded = self
-            .start_loss
-            .on_round(report.delivered, lost, has_doubled);
-        let is_over =
-            self.flat_rounds >= START_FLAT_ROUNDS || (is_queued && !has_doubled) || is_overloaded;
-        if is_over {
-            self.end_start(ack);
-        }
-    }
-
-    /// Whether the start has met a queue, within a round.
-    fn sees_queue(&mut self, ack: &AckEvent) -> bool {
-        let Some(sample) = ack.rtt_sample else {
-            return false;
-        };
-        let base = self.base.unwrap_or(Duration::ZERO);
-        let spread = Duration::from_secs_f64(self.noise.seconds());
-        let margin = self.bare_margin().min(START_MARGIN_MAX) + spread;
-        if sample > base + margin {
-            self.queued_samples += 1;
-        } else {
-            self.queued_samples = 0;
-        }
-        self.queued_samples >= START_QUEUED_SAMPLES && self.bandwidth.largest() > 0.0
-    }
-
-    fn end_start(&mut self, ack: &AckEvent) {
-        self.chance.learn_start(&self.start_loss);
-        let flight = self.flight().max(self.params.min_tokens);
-        self.floor.restart(ack.now, flight, ack.largest_sent);
-        self.is_test = true;
-        self.loss_recover = ack.largest_sent.next();
-        self.queue_rate = Some(QueueRate::default());
-        self.begin_drain(START_DRAIN_GAIN, ack.largest_sent.next());
-    }
-
-    /// The start's last rounds were sent before the link was busy all the time: what
-    /// it delivers shows while its queue drains.
-    fn watch_queue(&mut self, ack: &AckEvent) {
-        let base = self.base.unwrap_or(Duration::ZERO);
-        let above = base + self.margin().min(START_MARGIN_MAX);
-        let span = (base / START_SPAN_SHARE).max(START_SPAN_MIN);
-        if let Some(queue_rate) = &mut self.queue_rate
-            && let Some(rate) = queue_rate.on_ack(ack, above, span)
-        {
-            self.bandwidth.raise(rate);
         }
     }
 

@@ -5,8 +5,8 @@ use ctcp_units::{Duration, Instant, PacketNumber};
 use super::constants::{
     BANDWIDTH_ROUNDS, BURST_FADE, BURST_GAIN, CONGESTION_SIGMAS, FALLEN_SHARE, FALLS_UNANSWERED,
     FULL_FADE, FULL_SHARE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY,
-    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, NOISE_GAIN, NOISE_MAX, NOISE_REVERSALS,
-    START_LOSSES,
+    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, LOSS_UNSEEN, NOISE_GAIN, NOISE_MAX,
+    NOISE_REVERSALS, NOISY_ROUNDS, NOISY_SHARE, START_LOSSES,
 };
 use crate::event::{AckEvent, LossEvent};
 
@@ -114,9 +114,7 @@ impl QueueRate {
         queued_above: Duration,
         span: Duration,
     ) -> Option<f64> {
-        let Some(sample) = ack.rtt_sample else {
-            return None;
-        };
+        let sample = ack.rtt_sample?;
         if sample <= queued_above {
             self.start = None;
             return None;
@@ -176,13 +174,15 @@ pub(super) struct Noise {
     last_change: f64,
     /// Mean of the smaller of two changes where they go opposite ways.
     reversal: f64,
+    /// Share of rounds in which that is far.
+    reversed_share: f64,
     /// Largest round trip, fading, seconds.
     largest: f64,
 }
 
 impl Noise {
     /// A round is over, whatever was sent in it.
-    pub(super) fn on_round(&mut self, least: Duration, largest: Duration) {
+    pub(super) fn on_round(&mut self, least: Duration, largest: Duration, base: f64) {
         let largest = largest.as_secs_f64();
         self.largest = (self.largest - NOISE_GAIN * (self.largest - largest)).max(largest);
         if let Some(last) = self.last_least.replace(least) {
@@ -194,6 +194,8 @@ impl Noise {
             };
             self.last_change = change;
             self.reversal += NOISE_GAIN * (reversal - self.reversal);
+            let is_far = f64::from(u8::from(reversal > NOISY_SHARE * base));
+            self.reversed_share += NOISE_GAIN * (is_far - self.reversed_share);
         }
     }
 
@@ -207,9 +209,10 @@ impl Noise {
         }
     }
 
-    /// Mean reversal of a round's least round trip, seconds.
-    pub(super) fn reversals(&self) -> f64 {
-        self.reversal
+    /// Whether round trips of `base` seconds go to and fro so far, and so often, that
+    /// delay tells nothing. A link that slows down makes them swing far, but once.
+    pub(super) fn drowns_delay(&self, base: f64) -> bool {
+        self.reversal > NOISY_SHARE * base && self.reversed_share > NOISY_ROUNDS
     }
 
     /// By how much the largest round trips exceed `base`, seconds, but no more than
@@ -373,16 +376,17 @@ impl ChanceLoss {
         }
     }
 
-    fn was_draining(&self, number: PacketNumber) -> bool {
+    /// The drain in which the packet was sent.
+    fn drain_of(&self, number: PacketNumber) -> Option<usize> {
         self.drains
             .iter()
-            .any(|(from, until)| *from <= number && number < *until)
+            .position(|(from, until)| *from <= number && number < *until)
     }
 
     /// Packets arrived; `newest` is the newest of them.
     pub(super) fn on_acked(&mut self, newest: PacketNumber, packets: u64) {
         self.all.add(packets as f64, 0.0, LOSS_MEMORY);
-        if self.was_draining(newest) {
+        if self.drain_of(newest).is_some() {
             self.draining.add(packets as f64, 0.0, LOSS_MEMORY_DRAIN);
         }
     }
@@ -391,8 +395,17 @@ impl ChanceLoss {
     pub(super) fn on_lost(&mut self, event: &LossEvent) {
         let lost = event.lost_packets as f64;
         self.all.add(lost, lost, LOSS_MEMORY);
-        if self.was_draining(event.last_lost) {
-            self.draining.add(lost, lost, LOSS_MEMORY_DRAIN);
+        // Of losses on both sides of a border only the outermost are certain.
+        let (first, last) = (event.first_lost, event.last_lost);
+        let drained = match self.drain_of(last) {
+            Some(drain) if self.drain_of(first) == Some(drain) => lost,
+            of_last => {
+                f64::from(u8::from(of_last.is_some()))
+                    + f64::from(u8::from(self.drain_of(first).is_some()))
+            }
+        };
+        if drained > 0.0 {
+            self.draining.add(drained, drained, LOSS_MEMORY_DRAIN);
         }
     }
 
@@ -406,8 +419,9 @@ impl ChanceLoss {
     /// What the drains' loss can be at most.
     fn most(&self, dispersion: f64) -> f64 {
         let (low, count) = (self.draining.share(), self.draining.sent.max(1.0));
-        let deviation = (low * (1.0 - low) * dispersion / count).sqrt() + dispersion / count;
-        low + LOSS_SIGMAS * deviation
+        let deviation = (low * (1.0 - low) * dispersion / count).sqrt();
+        let unseen = (LOSS_SIGMAS * dispersion / count).min(LOSS_UNSEEN);
+        low + LOSS_SIGMAS * deviation + unseen
     }
 
     /// The share: the mean as far as the drains bear it out. If they lost less, the
@@ -433,6 +447,9 @@ impl ChanceLoss {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct StartLoss {
     doubling: Tally,
+    /// The last round: it may have doubled and overflowed a queue at once, so that
+    /// it counts only when the next has doubled too.
+    last: Tally,
 }
 
 impl StartLoss {
@@ -440,7 +457,9 @@ impl StartLoss {
     pub(super) fn on_round(&mut self, delivered: u64, lost: u64, has_doubled: bool) -> bool {
         let (sent, lost) = ((delivered + lost) as f64, lost as f64);
         if has_doubled {
-            self.doubling.add(sent, lost, LOSS_MEMORY);
+            self.doubling
+                .add(self.last.sent, self.last.lost, LOSS_MEMORY);
+            self.last = Tally { sent, lost };
             return false;
         }
         let p = self.doubling.share();

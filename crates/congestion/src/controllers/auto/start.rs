@@ -1,0 +1,85 @@
+//! The start of `auto`: doubling until a round finds no more room, a queue shows, or
+//! loss rises; then what its queue tells.
+
+use ctcp_units::Duration;
+
+use super::Auto;
+use super::constants::{
+    START_DRAIN_GAIN, START_FLAT_ROUNDS, START_GROWTH, START_GROWTH_QUEUED, START_MARGIN_MAX,
+    START_QUEUED_SAMPLES, START_SPAN_MIN, START_SPAN_SHARE,
+};
+use super::model::{QueueRate, RoundReport};
+use crate::event::AckEvent;
+
+impl Auto {
+    pub(super) fn judge_start(
+        &mut self,
+        ack: &AckEvent,
+        report: &RoundReport,
+        lost: u64,
+        is_queued: bool,
+    ) {
+        if report.is_app_limited {
+            return;
+        }
+        let rate = self.bandwidth.largest();
+        let growth = rate / self.best_rate.max(1e-9);
+        if growth >= START_GROWTH {
+            self.best_rate = rate;
+            self.flat_rounds = 0;
+        } else {
+            self.flat_rounds += 1;
+        }
+        let has_doubled = growth >= START_GROWTH_QUEUED;
+        if has_doubled {
+            self.learn_noise(report);
+        }
+        let is_overloaded = self
+            .start_loss
+            .on_round(report.delivered, lost, has_doubled);
+        let is_over =
+            self.flat_rounds >= START_FLAT_ROUNDS || (is_queued && !has_doubled) || is_overloaded;
+        if is_over {
+            self.end_start(ack);
+        }
+    }
+
+    /// Whether the start has met a queue, within a round.
+    pub(super) fn sees_queue(&mut self, ack: &AckEvent) -> bool {
+        let Some(sample) = ack.rtt_sample else {
+            return false;
+        };
+        let base = self.base.unwrap_or(Duration::ZERO);
+        let spread = Duration::from_secs_f64(self.noise.seconds());
+        let margin = self.bare_margin().min(START_MARGIN_MAX) + spread;
+        if sample > base + margin {
+            self.queued_samples += 1;
+        } else {
+            self.queued_samples = 0;
+        }
+        self.queued_samples >= START_QUEUED_SAMPLES && self.bandwidth.largest() > 0.0
+    }
+
+    pub(super) fn end_start(&mut self, ack: &AckEvent) {
+        self.chance.learn_start(&self.start_loss);
+        let flight = self.flight().max(self.params.min_tokens);
+        self.floor.restart(ack.now, flight, ack.largest_sent);
+        self.is_test = true;
+        self.loss_recover = ack.largest_sent.next();
+        self.queue_rate = Some(QueueRate::default());
+        self.begin_drain(START_DRAIN_GAIN, ack.largest_sent.next());
+    }
+
+    /// The start's last rounds were sent before the link was busy all the time: what
+    /// it delivers shows while its queue drains.
+    pub(super) fn watch_queue(&mut self, ack: &AckEvent) {
+        let base = self.base.unwrap_or(Duration::ZERO);
+        let above = base + self.margin().min(START_MARGIN_MAX);
+        let span = (base / START_SPAN_SHARE).max(START_SPAN_MIN);
+        if let Some(queue_rate) = &mut self.queue_rate
+            && let Some(rate) = queue_rate.on_ack(ack, above, span)
+        {
+            self.bandwidth.raise(rate);
+        }
+    }
+}
