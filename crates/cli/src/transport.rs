@@ -3,11 +3,10 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ctcp::TransportConfig;
-use ctcp_congestion::{controllers, resolved_name};
+use ctcp_congestion::controllers;
 use ctcp_proto::{MtuMode, Redundancy, Scheduler};
 
 use crate::failure::Failure;
-use crate::output::notice;
 
 /// How connections behave.
 #[derive(Debug, Clone, Args)]
@@ -38,8 +37,7 @@ pub(crate) struct TransportArgs {
 struct Block(Option<u8>);
 
 fn congestion_names() -> PossibleValuesParser {
-    let names = controllers().iter().map(|info| info.name);
-    PossibleValuesParser::new(["auto"].into_iter().chain(names))
+    PossibleValuesParser::new(controllers().iter().map(|info| info.name))
 }
 
 fn block(text: &str) -> Result<Block, String> {
@@ -55,12 +53,8 @@ fn block(text: &str) -> Result<Block, String> {
 }
 
 impl TransportArgs {
-    /// The settings; says what `auto` stands for.
+    /// The settings.
     pub(crate) fn config(&self) -> Result<TransportConfig, Failure> {
-        if self.congestion == "auto" {
-            let name = resolved_name("auto").map_err(Failure::usage)?;
-            notice(format_args!("congestion auto: {name} until there is one"));
-        }
         let mut config = TransportConfig {
             congestion: self.congestion.clone(),
             redundancy: match self.redundancy.as_str() {

@@ -21,10 +21,13 @@ pub struct ControllerInfo {
     make: fn(&Params) -> Box<dyn Controller>,
 }
 
-/// What `auto` stands for until there is a controller of that name.
-const AUTO: &str = "cc14";
-
 const CONTROLLERS: &[ControllerInfo] = &[
+    ControllerInfo {
+        name: "auto",
+        alias: None,
+        summary: "the default: a model of the path, with CUBIC's share as its floor",
+        make: |params| Box::new(auto(params)),
+    },
     ControllerInfo {
         name: "cc14",
         alias: None,
@@ -115,20 +118,14 @@ const CONTROLLERS: &[ControllerInfo] = &[
         summary: "Compound TCP: Reno with a window more while the queue is short",
         make: |params| Box::new(compound(params)),
     },
-    ControllerInfo {
-        name: "auto-next",
-        alias: None,
-        summary: "a model of the path with CUBIC's share as its floor",
-        make: |params| Box::new(auto(params)),
-    },
 ];
 
-/// All controllers, in a fixed order, without `auto`.
+/// All controllers, in a fixed order; the first is the default.
 pub fn controllers() -> &'static [ControllerInfo] {
     CONTROLLERS
 }
 
-/// The controller that `name` means: `auto` and aliases are resolved.
+/// The controller that `name` means: aliases are resolved.
 ///
 /// # Errors
 /// [`UnknownController`] if there is none.
@@ -146,7 +143,7 @@ pub fn resolved_name(name: &str) -> Result<&'static str, UnknownController> {
 /// use ctcp_congestion::{Params, controller_by_name};
 ///
 /// let controller = controller_by_name("auto", &Params::default()).unwrap();
-/// assert_eq!((controller.name(), controller.tokens()), ("cc14", 10.0));
+/// assert_eq!((controller.name(), controller.tokens()), ("auto", 10.0));
 /// assert!(controller_by_name("warp", &Params::default()).is_err());
 /// ```
 pub fn controller_by_name(
@@ -157,10 +154,9 @@ pub fn controller_by_name(
 }
 
 fn find(name: &str) -> Result<&'static ControllerInfo, UnknownController> {
-    let wanted = if name == "auto" { AUTO } else { name };
     CONTROLLERS
         .iter()
-        .find(|info| info.name == wanted || info.alias == Some(wanted))
+        .find(|info| info.name == name || info.alias == Some(name))
         .ok_or_else(|| UnknownController {
             name: name.to_owned(),
         })
@@ -177,11 +173,12 @@ impl fmt::Display for UnknownController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "there is no congestion controller `{}`: choose auto",
+            "there is no congestion controller `{}`: choose ",
             self.name
         )?;
-        for info in CONTROLLERS {
-            write!(f, ", {}", info.name)?;
+        for (index, info) in CONTROLLERS.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{}", info.name)?;
         }
         Ok(())
     }
@@ -205,18 +202,12 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_cc14_until_there_is_one() {
-        assert_eq!(resolved_name("auto"), Ok("cc14"));
-    }
-
-    #[test]
     fn an_unknown_name_is_refused_with_those_there_are() {
         let refusal = controller_by_name("warp", &Params::default()).unwrap_err();
         assert_eq!(
             refusal.to_string(),
             "there is no congestion controller `warp`: choose auto, cc14, sat, mp12, cc14-cubic, \
-             cc14-compound, tcp-cd, reno, cubic, bbr, htcp, hybla, westwood, veno, vegas, compound, \
-             auto-next"
+             cc14-compound, tcp-cd, reno, cubic, bbr, htcp, hybla, westwood, veno, vegas, compound"
         );
     }
 

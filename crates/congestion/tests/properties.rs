@@ -332,7 +332,7 @@ fn a_window_stands_still_while_losses_are_repaired() {
         // The windows of BBR and auto follow their models whatever is repaired, and
         // that of TCP-cd
         // is scaled by a loss rate that moves.
-        if ["auto-next", "bbr", "tcp-cd"].contains(&info.name) {
+        if ["auto", "bbr", "tcp-cd"].contains(&info.name) {
             continue;
         }
         let mut controller = controller_by_name(info.name, &Params::tcp()).expect("a known name");

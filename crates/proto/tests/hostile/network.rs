@@ -160,7 +160,14 @@ pub(crate) fn transport(random: &mut Random) -> TransportConfig {
         },
         _ => MtuMode::Probed { ceiling: 1472 },
     };
-    config.congestion = pick(random, &["cc14", "cc14", "reno"]).to_owned();
+    // Half of them the default, the rest any there is.
+    config.congestion = match random.chance(0.5) {
+        true => "auto".to_owned(),
+        false => {
+            let names = ctcp_congestion::controllers();
+            names[random.below(names.len() as u64) as usize].name.to_owned()
+        }
+    };
     config.streams = StreamsConfig {
         max_data: reserved * 4 / 3 + 8 + random.below(1 << 20),
         max_stream_data,

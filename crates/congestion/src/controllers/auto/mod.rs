@@ -554,7 +554,7 @@ impl Controller for Auto {
     }
 
     fn name(&self) -> &'static str {
-        "auto-next"
+        "auto"
     }
 
     fn state(&self) -> ControllerState {
