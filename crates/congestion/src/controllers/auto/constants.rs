@@ -102,8 +102,8 @@ pub(super) const CUT_MIN: f64 = 0.7;
 /// first round trip that is longer.
 pub(super) const WINDOW_GAIN: f64 = 1.25;
 /// Packets of window for each packet of the longest run lost in a row: a burst that
-/// takes a whole flight or its ACKs must not stop the sender. Two, as a burst may
-/// meet the ACKs, of which there is one for two packets.
+/// takes a whole flight or its ACKs must not stop the sender. One for the run, and
+/// two as another may meet the ACKs, of which there is one for two packets.
 pub(super) const WINDOW_BURSTS: f64 = 3.0;
 /// … which fades by this a round.
 pub(super) const BURST_FADE: f64 = 0.995;
@@ -113,6 +113,13 @@ pub(super) const BURST_GAIN: f64 = 1.0 / 16.0;
 pub(super) const WINDOW_GAIN_MAX: f64 = 5.0;
 /// Packets above that: ACKs come for two packets, and some are lost.
 pub(super) const WINDOW_SLACK: f64 = 6.0;
+
+/// Share by which the smallest round trip of long rises a second.
+pub(super) const LOW_RISE: f64 = 0.005;
+/// Drains tell of loss while round trips exceed it by no more than the time of so many
+/// packets, and noise: in a queue that is always full they stand above the smallest,
+/// in one that is empty they do not.
+pub(super) const CLEAR_PACKETS: f64 = 5.0;
 
 /// Counts of sent and lost packets are halved when so many were sent.
 pub(super) const LOSS_MEMORY: f64 = 1000.0;

@@ -24,8 +24,10 @@ mod floor;
 mod model;
 mod plan;
 mod start;
+#[cfg(test)]
+mod tests;
 
-use ctcp_units::{Duration, PacketNumber};
+use ctcp_units::{Duration, Instant, PacketNumber};
 
 use crate::controller::{Controller, ControllerState};
 use crate::event::{AckEvent, EcnEvent, LossEvent, PathChangeEvent, RttSummary, SilenceEvent};
@@ -33,7 +35,7 @@ use crate::params::Params;
 use constants::{
     BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_ROUNDS,
     CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS, DRAIN_ROUNDS_MAX,
-    EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FREE_GROWTH, FREE_GROWTHS, FUTILE_CUTS,
+    EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FREE_GROWTH, FREE_GROWTHS, FUTILE_CUTS, LOW_RISE,
     MARK_FACTOR, PROBE_FOUND, PROBE_GAINS, SETTLE_ROUNDS, SILENCE_FACTOR, START_GAIN,
     START_QUICK_GAIN, START_QUICK_TOKENS, TEST_ROUNDS,
 };
@@ -73,6 +75,9 @@ pub struct Auto {
     floor: Floor,
     /// Smallest round trip of the last seconds.
     base: Option<Duration>,
+    /// Smallest round trip for long, rising slowly, and when it last rose: a queue
+    /// that others keep full for more than the base's window must not become chance.
+    low: Option<(Duration, Instant)>,
     srtt: Duration,
     burst: Burst,
     /// Seconds of round trip above the base that giving way did not shorten.
@@ -128,6 +133,7 @@ pub fn auto(params: &Params) -> Auto {
         chance: ChanceLoss::default(),
         floor: Floor::new(params.init_tokens),
         base: None,
+        low: None,
         srtt: Duration::ZERO,
         burst: Burst::default(),
         bias: 0.0,
@@ -158,6 +164,16 @@ pub fn auto(params: &Params) -> Auto {
 }
 
 impl Auto {
+    fn watch_low(&mut self, now: Instant, least: Duration) {
+        self.low = Some(match self.low {
+            None => (least, now),
+            Some((low, at)) => {
+                let risen = low + low.mul_f64(LOW_RISE * now.saturating_since(at).as_secs_f64());
+                (risen.min(least), now)
+            }
+        });
+    }
+
     fn on_rtt(&mut self, rtt: &RttSummary) {
         let risen = rtt
             .rtt_min_windowed
@@ -310,8 +326,7 @@ impl Auto {
 
     /// Whether losses come from a queue that overflows.
     fn is_congestion(&self, event: &LossEvent) -> bool {
-        let base = self.base.unwrap_or(Duration::ZERO);
-        if event.rtt.latest <= base + self.margin() {
+        if event.rtt.latest <= self.low() + self.margin() {
             return false;
         }
         let p = self.chance_loss();
@@ -379,6 +394,7 @@ impl Auto {
 impl Controller for Auto {
     fn on_ack(&mut self, event: &AckEvent) {
         self.on_rtt(&event.rtt);
+        self.watch_low(event.now, event.rtt.rtt_min_windowed);
         if event.newest_acked < self.stale_before {
             return;
         }
@@ -424,7 +440,8 @@ impl Controller for Auto {
             return;
         }
         if event.first_lost >= self.loss_recover {
-            self.chance.on_lost(event);
+            let is_clear = self.is_clear(event.rtt.latest);
+            self.chance.on_lost(event, is_clear);
         }
         if event.first_lost >= self.loss_recover {
             self.burst.on_lost(event);

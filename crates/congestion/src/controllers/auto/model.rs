@@ -391,8 +391,9 @@ impl ChanceLoss {
         }
     }
 
-    /// Packets were lost.
-    pub(super) fn on_lost(&mut self, event: &LossEvent) {
+    /// Packets were lost. Without `is_clear` a queue may be full of others' packets:
+    /// what a drain loses then is not chance.
+    pub(super) fn on_lost(&mut self, event: &LossEvent, is_clear: bool) {
         let lost = event.lost_packets as f64;
         self.all.add(lost, lost, LOSS_MEMORY);
         // Of losses on both sides of a border only the outermost are certain.
@@ -405,7 +406,8 @@ impl ChanceLoss {
             }
         };
         if drained > 0.0 {
-            self.draining.add(drained, drained, LOSS_MEMORY_DRAIN);
+            let lost = if is_clear { drained } else { 0.0 };
+            self.draining.add(drained, lost, LOSS_MEMORY_DRAIN);
         }
     }
 

@@ -4,9 +4,9 @@
 use ctcp_units::Duration;
 
 use super::constants::{
-    CLEAN_LOSS, CRUISE_GAIN, FLOOR_SHARE, PROBE_GAIN_NOISY, PROBE_GAINS, PROBE_PACKETS,
-    STANDING_MIN, STANDING_PACKETS, STANDING_SHARE, STANDING_SIGMAS, START_GAIN, WINDOW_BURSTS,
-    WINDOW_GAIN, WINDOW_GAIN_MAX, WINDOW_SLACK,
+    CLEAN_LOSS, CLEAR_PACKETS, CRUISE_GAIN, FLOOR_SHARE, PROBE_GAIN_NOISY, PROBE_GAINS,
+    PROBE_PACKETS, STANDING_MIN, STANDING_PACKETS, STANDING_SHARE, STANDING_SIGMAS, START_GAIN,
+    WINDOW_BURSTS, WINDOW_GAIN, WINDOW_GAIN_MAX, WINDOW_SLACK,
 };
 use super::{Auto, Phase};
 
@@ -85,6 +85,20 @@ impl Auto {
     /// Seconds of round trip above the base that are no queue.
     pub(super) fn usual(&self) -> f64 {
         self.noise.seconds().max(self.bias)
+    }
+
+    /// The smallest round trip for long.
+    pub(super) fn low(&self) -> Duration {
+        let base = self.base.unwrap_or(Duration::ZERO);
+        self.low.map_or(base, |(low, _)| low.min(base))
+    }
+
+    /// Whether this round trip leaves no room for a queue that may be full of others'
+    /// packets: what is lost then is not overflow.
+    pub(super) fn is_clear(&self, rtt: Duration) -> bool {
+        let packets = (CLEAR_PACKETS / self.bandwidth.largest().max(1.0)).min(1.0);
+        let margin = Duration::from_secs_f64(packets + self.usual()).max(STANDING_MIN);
+        rtt <= self.low() + margin || self.is_noisy()
     }
 
     /// The floor gives way, to see whether the queue is ours.

@@ -1,0 +1,187 @@
+use ctcp_units::{Duration, Instant, PacketNumber, millis};
+
+use super::model::{Burst, ChanceLoss, Noise, QueueRate, StartLoss, losses_explained};
+use super::{Auto, auto};
+use crate::controller::Controller;
+use crate::event::{AckEvent, LossEstimate, LossEvent, RttSummary, SilenceEvent};
+use crate::params::Params;
+
+fn rtt(latest: Duration, base: Duration) -> RttSummary {
+    RttSummary {
+        latest,
+        srtt: latest,
+        rtt_min: base,
+        rtt_min_windowed: base,
+    }
+}
+
+fn lost(first: u64, last: u64, count: u64) -> LossEvent {
+    LossEvent {
+        now: Instant::EPOCH,
+        lost_packets: count,
+        first_lost: PacketNumber(first),
+        last_lost: PacketNumber(last),
+        last_lost_sent_at: Instant::EPOCH,
+        largest_sent: PacketNumber(last + 1),
+        in_flight: 1,
+        rtt: rtt(millis(20), millis(20)),
+        loss: LossEstimate::default(),
+    }
+}
+
+fn acked(now: Duration, delivered: u64, sample: Duration) -> AckEvent {
+    AckEvent {
+        now: Instant::EPOCH + now,
+        newest_acked: PacketNumber(delivered),
+        sent_at: Instant::EPOCH + now.saturating_sub(sample),
+        largest_sent: PacketNumber(delivered + 10),
+        acked_packets: 1,
+        in_flight: 10,
+        app_limited: false,
+        in_recovery: false,
+        rtt_sample: Some(sample),
+        rtt: rtt(sample, millis(20)),
+        delivered_packets: delivered,
+        delivery: None,
+        loss: LossEstimate::default(),
+    }
+}
+
+#[test]
+fn runs_of_losses_widen_what_chance_explains() {
+    let mut burst = Burst::default();
+    assert_eq!(burst.dispersion(), 1.0);
+    for run in 0..200 {
+        // A run of eight, told in two pieces.
+        let first = run * 100;
+        burst.on_lost(&lost(first, first + 4, 5));
+        burst.on_lost(&lost(first + 5, first + 7, 3));
+    }
+    assert!((14.0..=15.1).contains(&burst.dispersion()), "{burst:?}");
+    assert_eq!(burst.packets(), 7.0);
+    let single = losses_explained(100.0, 0.05, 1.0, 4.0);
+    assert!((16.0..17.0).contains(&single), "{single}");
+    assert!(losses_explained(100.0, 0.05, 15.0, 4.0) > 2.5 * single);
+    // Rare losses are skewed: one in a hundred packets is nothing at all.
+    assert!(losses_explained(100.0, 0.0, 1.0, 3.0) > 1.0);
+}
+
+#[test]
+fn loss_that_drains_do_not_see_is_nothing_to_send_more_for() {
+    let mut chance = ChanceLoss::default();
+    for cycle in 0..20_u64 {
+        let first = 100 * cycle;
+        // Ten of ninety packets are lost at full rate, none of ten in the drain.
+        chance.on_acked(PacketNumber(first + 40), 80);
+        chance.on_lost(&lost(first + 41, first + 89, 10), true);
+        chance.begin_drain(PacketNumber(first + 90));
+        chance.on_acked(PacketNumber(first + 99), 10);
+        chance.end_drain(PacketNumber(first + 100));
+    }
+    assert!(chance.share(1.0) < 0.02, "{}", chance.share(1.0));
+}
+
+#[test]
+fn loss_that_drains_see_too_is_chance() {
+    let mut chance = ChanceLoss::default();
+    for cycle in 0..20_u64 {
+        let first = 100 * cycle;
+        chance.on_acked(PacketNumber(first + 40), 81);
+        chance.on_lost(&lost(first + 41, first + 89, 9), true);
+        chance.begin_drain(PacketNumber(first + 90));
+        chance.on_lost(&lost(first + 90, first + 90, 1), true);
+        chance.on_acked(PacketNumber(first + 99), 9);
+        chance.end_drain(PacketNumber(first + 100));
+    }
+    assert!((0.09..0.11).contains(&chance.share(1.0)), "{chance:?}");
+}
+
+#[test]
+fn losses_across_a_drains_border_count_only_where_they_are_certain() {
+    let mut chance = ChanceLoss::default();
+    chance.begin_drain(PacketNumber(100));
+    chance.on_acked(PacketNumber(110), 10);
+    chance.on_lost(&lost(60, 100, 20), true);
+    chance.end_drain(PacketNumber(120));
+    // One of eleven, not twenty of thirty.
+    assert!(chance.share(1.0) < 0.3, "{}", chance.share(1.0));
+}
+
+#[test]
+fn the_starts_losses_count_when_the_next_round_doubles_too() {
+    let mut start = StartLoss::default();
+    assert!(!start.on_round(80, 20, true));
+    let mut chance = ChanceLoss::default();
+    chance.learn_start(&start);
+    assert_eq!(chance.share(1.0), 0.0);
+    assert!(!start.on_round(160, 40, true));
+    chance.learn_start(&start);
+    assert!((chance.share(1.0) - 0.2).abs() < 1e-9);
+    // As much again is chance; three times as much ends the start.
+    assert!(!start.on_round(160, 40, false));
+    assert!(start.on_round(80, 120, false));
+}
+
+#[test]
+fn one_swing_of_the_round_trip_is_no_noise_and_many_are() {
+    let base = 0.020;
+    let mut noise = Noise::default();
+    for _ in 0..50 {
+        noise.on_round(millis(20), millis(21), base);
+    }
+    for far in [90, 60, 100] {
+        noise.on_round(millis(far), millis(far), base);
+    }
+    assert!(!noise.drowns_delay(base), "{noise:?}");
+    for round in 0..50 {
+        let least = if round % 2 == 0 { 25 } else { 40 };
+        noise.on_round(millis(least), millis(45), base);
+    }
+    assert!(noise.drowns_delay(base), "{noise:?}");
+    assert!((noise.highest(base) - 0.025).abs() < 0.002);
+}
+
+#[test]
+fn acks_of_a_queue_show_the_links_rate() {
+    let mut rate = QueueRate::default();
+    let above = millis(24);
+    let mut found = Vec::new();
+    for step in 0..200_u32 {
+        // A packet a millisecond; a queue from the hundredth on.
+        let sample = if step < 100 { millis(20) } else { millis(40) };
+        let ack = acked(millis(u64::from(step)), u64::from(step), sample);
+        found.extend(rate.on_ack(&ack, above, millis(50)));
+    }
+    assert_eq!(found, [1000.0]);
+}
+
+fn steady(controller: &mut Auto, from: u64, rounds: u64, sample: Duration) -> u64 {
+    let mut number = from;
+    for _ in 0..rounds * 40 {
+        number += 1;
+        let now = Duration::from_micros(500 * number);
+        controller.on_ack(&acked(now, number, sample));
+    }
+    number
+}
+
+#[test]
+fn a_first_silence_keeps_half_of_the_model_and_a_second_starts_anew() {
+    let mut controller = auto(&Params::default());
+    let number = steady(&mut controller, 0, 40, millis(20));
+    let silence = |number: u64| SilenceEvent {
+        now: Instant::EPOCH + Duration::from_secs(60),
+        largest_sent: PacketNumber(number),
+        in_flight: 5,
+    };
+    let before = controller.bandwidth();
+    assert!(
+        !controller.in_slow_start() && before > 0.0,
+        "{controller:?}"
+    );
+    controller.on_silence(&silence(number + 20));
+    assert!((controller.bandwidth() - before / 2.0).abs() < 1e-6);
+    controller.on_silence(&silence(number + 21));
+    assert!(controller.in_slow_start());
+    assert_eq!(controller.tokens(), Params::default().after_silence());
+}
