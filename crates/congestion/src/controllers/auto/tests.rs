@@ -138,7 +138,7 @@ fn one_swing_of_the_round_trip_is_no_noise_and_many_are() {
         noise.on_round(millis(least), millis(45), base);
     }
     assert!(noise.drowns_delay(base), "{noise:?}");
-    assert!((noise.highest(base) - 0.025).abs() < 0.002);
+    assert!((noise.highest(base) - 0.025).abs() < 0.004);
 }
 
 #[test]
