@@ -50,6 +50,9 @@ pub enum Metric {
     /// length the path tells: both ways, the transmission of a packet, and the
     /// mean wait in its queues. What formulas for TCP's window speak of.
     WindowPackets,
+    /// Packets that came through the path with the fewest over those through the
+    /// one with the most, in the data direction.
+    PathBalance,
 }
 
 impl Metric {
@@ -81,6 +84,7 @@ impl Metric {
             Self::LossShare => "packets lost",
             Self::QueueingMs => "queueing delay",
             Self::WindowPackets => "packets per round trip",
+            Self::PathBalance => "least over most used path",
         }
     }
 
@@ -100,6 +104,11 @@ impl Metric {
                 let first = record.paths.first()?;
                 let mean_us = first.down.queueing_delay_mean_us;
                 Some((mean_us as f64 / 1e3, Bound::Exact))
+            }
+            Self::PathBalance => {
+                let delivered = record.paths.iter().map(|path| path.down.delivered);
+                let (least, most) = (delivered.clone().min()?, delivered.max()?);
+                (most > 0).then(|| (least as f64 / most as f64, Bound::Exact))
             }
             _ if flow == "all" => {
                 let each = (0..record.flows.len()).map(|index| self.of_flow(record, index));
@@ -154,7 +163,7 @@ impl Metric {
                 let segments_per_s = flow.goodput_mbit * 1e6 / (8.0 * SEGMENT_BYTES);
                 exact(segments_per_s * round_trip_s(record)?)
             }
-            Self::LossShare | Self::QueueingMs => None,
+            Self::LossShare | Self::QueueingMs | Self::PathBalance => None,
         }
     }
 }

@@ -3,11 +3,15 @@
 use super::{ChartData, Figure, Printed};
 
 /// Files of printed values, embedded.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("cc14_fig9.csv", include_str!("../../data/cc14_fig9.csv")),
     ("cc14_fig10.csv", include_str!("../../data/cc14_fig10.csv")),
     ("cc14_video.csv", include_str!("../../data/cc14_video.csv")),
     ("cc14_web.csv", include_str!("../../data/cc14_web.csv")),
+    (
+        "mp12_table5.csv",
+        include_str!("../../data/mp12_table5.csv"),
+    ),
     (
         "mp12_table4.csv",
         include_str!("../../data/mp12_table4.csv"),

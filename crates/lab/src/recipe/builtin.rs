@@ -22,7 +22,13 @@ const FILES: &[(&str, &str)] = &[
         "mp12-table4",
         include_str!("../../recipes/mp12-table4.toml"),
     ),
+    (
+        "mp12-table5",
+        include_str!("../../recipes/mp12-table5.toml"),
+    ),
     ("mp12-proxy", include_str!("../../recipes/mp12-proxy.toml")),
+    ("paths-grid", include_str!("../../recipes/paths-grid.toml")),
+    ("paths-cold", include_str!("../../recipes/paths-cold.toml")),
 ];
 
 /// All embedded recipes, in the papers' order.

@@ -178,6 +178,9 @@ pub struct Series {
     /// How its paths differ from the recipe's.
     #[serde(default)]
     pub set: Settings,
+    /// Which of them it has, by number from 0; empty: all.
+    #[serde(default)]
+    pub paths: Vec<usize>,
     /// Only these places; empty: all.
     #[serde(default)]
     pub only: Restrictions,

@@ -121,6 +121,8 @@ impl LossSpec {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
+    /// The paths, in place of the recipe's; what else is set goes for them, too.
+    pub paths: Option<Vec<PathSpec>>,
     /// Rate of all paths.
     pub rate_mbit: Option<Mbit>,
     /// Propagation round trip of all paths.

@@ -105,6 +105,7 @@ impl Recipe {
             }
         }
         overrides.take(&series.set);
+        let paths = self.paths_of(series, &overrides)?;
         let flows = series.flows.iter().map(|flow| Flow {
             name: flow.name.clone(),
             system: flow.system(),
@@ -127,11 +128,33 @@ impl Recipe {
             seed: loss_seed.text(&series.name).value(),
             loss_seed: loss_seed.value(),
             venue: series.venue,
-            paths: self.paths.iter().map(|p| p.unfold(&overrides)).collect(),
+            paths,
             flows: flows.collect(),
             time_limit_s: self.time_limit_s.get(),
             at,
         })
+    }
+
+    /// The paths that a series has at a place.
+    fn paths_of(&self, series: &Series, overrides: &Settings) -> Result<Vec<Path>, RecipeError> {
+        let all = overrides.paths.as_ref().unwrap_or(&self.paths);
+        let is_chosen = |index: &usize| series.paths.is_empty() || series.paths.contains(index);
+        let chosen = (0..all.len()).filter(is_chosen);
+        let paths: Vec<_> = chosen.map(|index| all[index].unfold(overrides)).collect();
+        if paths.is_empty() || series.paths.iter().any(|index| *index >= all.len()) {
+            return Err(RecipeError::Text {
+                recipe: self.id.clone(),
+                line: 1,
+                key: "paths".into(),
+                message: format!(
+                    "series `{}` has paths {:?}, and there are {}: they count from 0",
+                    series.name,
+                    series.paths,
+                    all.len()
+                ),
+            });
+        }
+        Ok(paths)
     }
 }
 
@@ -187,6 +210,7 @@ impl Settings {
             };
         }
         take!(
+            paths,
             rate_mbit,
             rtt_ms,
             queue_bdp,
