@@ -12,7 +12,7 @@ mod meet;
 mod progress;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
@@ -84,13 +84,13 @@ pub(crate) struct ReceiveArgs {
     meet: MeetArgs,
 }
 
-fn is_dash(path: &PathBuf) -> bool {
+fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// Sends, until the receiver has everything.
 pub(crate) async fn send(args: SendArgs) -> Result<(), Failure> {
-    let kind = if args.paths.iter().any(is_dash) {
+    let kind = if args.paths.iter().any(|path| is_dash(path)) {
         if args.paths.len() > 1 {
             return Err(Failure::usage(
                 "`-` is one file by itself: send the other paths with another command",
