@@ -17,7 +17,7 @@ pub(crate) struct TransportArgs {
     congestion: String,
     /// How many coded packets are sent ahead of feedback
     #[arg(long, help_heading = "Transport", value_name = "POLICY", default_value = "auto", env = "CTCP_REDUNDANCY",
-          value_parser = ["auto", "cc14", "mp12", "none"])]
+          value_parser = ["auto", "cc14", "mp12", "tcp-cd", "none"])]
     redundancy: String,
     /// How several paths share the work
     #[arg(long, help_heading = "Transport", value_name = "NAME", default_value = "auto", env = "CTCP_SCHEDULER",
@@ -57,12 +57,7 @@ impl TransportArgs {
     pub(crate) fn config(&self) -> Result<TransportConfig, Failure> {
         let mut config = TransportConfig {
             congestion: self.congestion.clone(),
-            redundancy: match self.redundancy.as_str() {
-                "mp12" => Redundancy::Mp12,
-                "none" => Redundancy::None,
-                "cc14" => Redundancy::Cc14,
-                _ => Redundancy::default(),
-            },
+            redundancy: Redundancy::named(&self.redundancy).unwrap_or_default(),
             scheduler: self.scheduler.parse().map_err(Failure::usage)?,
             ..TransportConfig::default()
         };

@@ -135,11 +135,9 @@ fn transport(system: &System) -> Result<Transport, String> {
                 ));
             }
             let redundancy = match redundancy.as_str() {
-                "" | "auto" => Redundancy::default(),
-                "cc14" => Redundancy::Cc14,
-                "mp12" => Redundancy::Mp12,
-                "none" => Redundancy::None,
-                other => return Err(format!("`{other}`: the simulator knows no such redundancy")),
+                "" => Redundancy::default(),
+                name => Redundancy::named(name)
+                    .ok_or_else(|| format!("`{name}`: the simulator knows no such redundancy"))?,
             };
             let config = CtcpConfig {
                 redundancy,

@@ -55,7 +55,7 @@ impl Default for TransportConfig {
         Self {
             congestion: "auto".to_owned(),
             congestion_params: Params::default(),
-            redundancy: Redundancy::Cc14,
+            redundancy: Redundancy::Auto,
             scheduler: Scheduler::Auto,
             block_symbols: 32,
             blocks_max: 4095,

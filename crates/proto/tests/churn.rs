@@ -83,8 +83,7 @@ fn settings(random: &mut Random, scheduler: Scheduler) -> TransportConfig {
     config.idle_timeout = seconds(60);
     config.block_symbols = [1, 8, 32, 32, 64][random.below(5) as usize];
     config.window_symbols = [64, 256, 4096, 16_384][random.below(4) as usize];
-    config.redundancy =
-        [Redundancy::Cc14, Redundancy::Mp12, Redundancy::None][random.below(3) as usize];
+    config.redundancy = Redundancy::ALL[random.below(5) as usize];
     if random.chance(0.3) {
         let ceiling = 1200 + random.below(273) as u16;
         config.mtu = MtuMode::Probed { ceiling };

@@ -3,6 +3,7 @@
 //! Code and blocks know nothing of paths (architecture 8) but for one thing: the
 //! sender counts, per path slot, the packets that are still expected to arrive.
 
+mod chance;
 mod receive;
 mod redundancy;
 mod send;

@@ -12,13 +12,17 @@ use std::collections::VecDeque;
 use ctcp_rlnc::{Encoder, Repair};
 use ctcp_units::{LossRate, Random, SymbolId};
 
-use super::redundancy::arriving;
+use super::redundancy::{Plan, arriving};
 use super::{PATHS_MAX, Redundancy};
+use crate::path::LossProcess;
 use crate::schedule::{BlockView, ReadySet};
 use crate::wire::{CODED_OVERHEAD, Header, REPORTS_MAX, ReportsView, SYMBOL_LEN_PREFIX};
 
 /// Encoders kept for the next blocks.
 const SPARE_ENCODERS: usize = 32;
+
+/// Packets that the paths are taken to hold before anything is known.
+const FLIGHT: f64 = 10.0;
 
 /// Where the bytes of new symbols come from.
 pub(crate) trait SymbolSource {
@@ -27,6 +31,9 @@ pub(crate) trait SymbolSource {
 
     /// Whether there is more to send.
     fn has_more(&self) -> bool;
+
+    /// Bytes that wait to be sent.
+    fn bytes_left(&self) -> u64;
 }
 
 /// What the sender of blocks is told once.
@@ -59,6 +66,8 @@ struct Block {
     ahead: u32,
     /// Every packet of the first pass has been accounted for once.
     is_resolved: bool,
+    /// Nothing is in flight, and what is missing is to be sent with what it takes.
+    is_repair_due: bool,
     /// Degrees of freedom reported by the receiver.
     rank: u8,
     /// Packets acknowledged.
@@ -101,7 +110,11 @@ pub(crate) struct BlockSender {
     base: SymbolId,
     /// Blocks from here on are missing from the last report for want of room.
     reported_below: SymbolId,
-    loss: [LossRate; PATHS_MAX],
+    loss: [LossProcess; PATHS_MAX],
+    /// Packets that the paths hold.
+    flight: f64,
+    /// Symbols that wait to be filled, as of the last one.
+    left: f64,
     random: Random,
     scratch: Vec<u8>,
 }
@@ -123,7 +136,9 @@ impl BlockSender {
             span: u64::MAX,
             base: SymbolId(0),
             reported_below: SymbolId(u64::MAX),
-            loss: [LossRate::ZERO; PATHS_MAX],
+            loss: [LossProcess::default(); PATHS_MAX],
+            flight: FLIGHT,
+            left: 0.0,
             random: Random::from_seed(config.seed),
             scratch: Vec::new(),
         }
@@ -151,14 +166,23 @@ impl BlockSender {
             .sum()
     }
 
-    /// The loss estimate of a path, for the decisions that follow.
-    pub(crate) fn set_loss(&mut self, slot: usize, loss_rate: LossRate) {
-        self.loss[slot] = loss_rate;
+    /// How a path loses packets, for the decisions that follow.
+    pub(crate) fn set_loss(&mut self, slot: usize, process: LossProcess) {
+        self.loss[slot] = process;
     }
 
-    /// New symbols may run so far ahead of the oldest block.
-    pub(crate) fn set_span(&mut self, symbols: u64) {
+    /// New symbols may run so far ahead of the oldest block, and the paths hold
+    /// `flight` packets.
+    pub(crate) fn set_span(&mut self, symbols: u64, flight: f64) {
         self.span = symbols;
+        self.flight = flight;
+    }
+
+    /// The part of a round trip by which everything would come later if what is
+    /// sent now failed: what can be sent until that is known hides it.
+    fn delay(&self) -> f64 {
+        let room = self.symbols_end().0.saturating_sub(self.next_symbol.0) as f64;
+        (1.0 - self.left.min(room) / self.flight.max(1.0)).max(0.0)
     }
 
     fn index_of(&self, serial: u64) -> Option<usize> {
@@ -228,8 +252,14 @@ impl BlockSender {
             .expect("an open block has room, and the source kept to its room");
         block.count += 1;
         block.slot = slot;
-        block.losses_expected += self.loss[slot].share();
-        let is_last = block.count >= block_symbols || is_window_full || !source.has_more();
+        block.losses_expected += self.loss[slot].rate.share();
+        let has_more = source.has_more();
+        self.left = if has_more {
+            source.bytes_left() as f64 / content_max as f64
+        } else {
+            0.0
+        };
+        let is_last = block.count >= block_symbols || is_window_full || !has_more;
         let header = Header::Systematic {
             symbol,
             index: place,
@@ -301,6 +331,7 @@ impl BlockSender {
             next_repair: 0,
             ahead: 0,
             is_resolved: false,
+            is_repair_due: false,
             rank: 0,
             acked: 0,
             losses_expected: 0.0,
@@ -312,16 +343,22 @@ impl BlockSender {
 
     /// The block has its final count: its first pass can be planned.
     fn close(&mut self, index: usize) {
+        let delay = self.delay();
         let block = &mut self.blocks[index];
         if core::mem::replace(&mut block.is_closed, true) || block.is_done() {
             return;
         }
         // Its symbols may have gone out on several paths.
-        let loss_rate = LossRate::clamped(block.losses_expected / f64::from(block.count.max(1)));
-        block.ahead = self
-            .config
-            .redundancy
-            .ahead(block.count.into(), loss_rate, &mut self.random);
+        let rate = LossRate::clamped(block.losses_expected / f64::from(block.count.max(1)));
+        let plan = Plan {
+            needed: block.count,
+            process: LossProcess {
+                rate,
+                ..self.loss[block.slot]
+            },
+            delay,
+        };
+        block.ahead = self.config.redundancy.ahead(&plan, &mut self.random);
         self.judge(index);
         // It may have been complete but for its end, and no report is to come.
         self.pop_complete();
@@ -329,6 +366,7 @@ impl BlockSender {
 
     /// Closes the open block: no stream has anything to add to it.
     pub(crate) fn close_open_block(&mut self) {
+        self.left = 0.0;
         if let Some(index) = self.blocks.len().checked_sub(1) {
             self.close(index);
         }
@@ -382,7 +420,7 @@ impl BlockSender {
         BlockView {
             dof_missing: u32::from(block.count.saturating_sub(dof)),
             arrivals_expected: (block.in_flight.iter().zip(&self.loss))
-                .map(|(in_flight, loss)| f64::from(*in_flight) * arriving(*loss))
+                .map(|(in_flight, loss)| f64::from(*in_flight) * arriving(loss.rate))
                 .sum(),
         }
     }
@@ -396,6 +434,9 @@ impl BlockSender {
         out: &mut Vec<u8>,
     ) -> Option<Header> {
         let index = self.index_of(serial)?;
+        if core::mem::take(&mut self.blocks[index].is_repair_due) {
+            self.plan_repair(index);
+        }
         let block = &mut self.blocks[index];
         let encoder = block.encoder.as_ref()?;
         let start = out.len();
@@ -428,6 +469,19 @@ impl BlockSender {
             }
             out.truncate(start);
         }
+    }
+
+    /// What the block still lacks is sent like a block of so many symbols.
+    fn plan_repair(&mut self, index: usize) {
+        let block = &self.blocks[index];
+        let missing = self.view_of(block).dof_missing;
+        let plan = Plan {
+            needed: missing as u8,
+            process: self.loss[block.slot],
+            delay: self.delay(),
+        };
+        let ahead = self.config.redundancy.ahead(&plan, &mut self.random);
+        self.blocks[index].ahead = missing + ahead;
     }
 
     /// A packet of the block was acknowledged.
@@ -533,6 +587,7 @@ impl BlockSender {
     fn judge(&mut self, index: usize) {
         let serial = self.serial_of(index);
         let view = self.view_of(&self.blocks[index]);
+        let delay = self.delay();
         let block = &mut self.blocks[index];
         if block.is_done() {
             self.ready.set(serial, false);
@@ -546,12 +601,14 @@ impl BlockSender {
         }
         if block.is_closed && block.ahead == 0 && block.in_flight_total() == 0 {
             block.is_resolved = true;
+            // Planned when it begins: the report may still be on its way in.
+            block.is_repair_due = delay > 0.0 && self.config.redundancy.plans_repairs();
         }
         let wants = block.is_closed
-            && (block.ahead > 0 && view.dof_missing > 0
+            && ((block.ahead > 0 || block.is_repair_due) && view.dof_missing > 0
                 || self.config.redundancy.calls_for_more(
                     &view,
-                    arriving(self.loss[block.slot]),
+                    arriving(self.loss[block.slot].rate),
                     block.is_resolved,
                     block.dither,
                 ));

@@ -1,11 +1,12 @@
 //! Sender and receiver of blocks, each by itself and against one another.
 
 use ctcp_rlnc::Repair;
-use ctcp_units::{LossRate, Random, SymbolId};
+use ctcp_units::{Random, SymbolId};
 
 use super::receive::{BlockReceiver, BlockViolation, Insertion};
 use super::redundancy::Redundancy;
 use super::send::{BlockSender, SendConfig, SymbolSource};
+use crate::path::LossProcess;
 use crate::wire::{Flags, Frame, FrameIter, GenerationReport, Header, Reader, SymbolTruncation};
 
 const ROOM: usize = 40;
@@ -27,6 +28,10 @@ impl SymbolSource for Numbers {
 
     fn has_more(&self) -> bool {
         self.left > 0
+    }
+
+    fn bytes_left(&self) -> u64 {
+        4 * u64::from(self.left)
     }
 }
 
@@ -176,7 +181,7 @@ fn abandoned_blocks_give_each_symbol_back_once() {
 #[test]
 fn coded_packets_ahead_follow_the_last_symbol_of_a_block() {
     let mut sender = sender(Redundancy::Cc14, 32);
-    sender.set_loss(0, LossRate::clamped(0.2));
+    sender.set_loss(0, LossProcess::independent(0.2));
     send(&mut sender, &mut Numbers { next: 0, left: 99 }, 31);
     assert_eq!(repairs(&mut sender), 0);
     send(&mut sender, &mut Numbers { next: 31, left: 99 }, 1);
@@ -246,10 +251,10 @@ fn every_symbol_is_delivered_once_whatever_is_lost() {
     for seed in 0..300 {
         let mut random = Random::from_seed(seed);
         let block_symbols = 1 + random.below(40) as u8;
-        let redundancy = [Redundancy::Cc14, Redundancy::Mp12, Redundancy::None];
-        let mut sender = sender(redundancy[random.below(3) as usize], block_symbols);
+        let redundancy = Redundancy::ALL[random.below(5) as usize];
+        let mut sender = sender(redundancy, block_symbols);
         let share = random.unit() * 0.6;
-        sender.set_loss(0, LossRate::clamped(share));
+        sender.set_loss(0, LossProcess::independent(share));
         let mut receiver = BlockReceiver::new(64, ROOM + 2);
         let total = 200;
         let mut source = Numbers {

@@ -217,6 +217,10 @@ impl SymbolSource for Streams {
     fn has_more(&self) -> bool {
         self.can_fill()
     }
+
+    fn bytes_left(&self) -> u64 {
+        self.bytes_buffered_send()
+    }
 }
 
 /// Where a connection leads and how it begins.

@@ -96,7 +96,10 @@ impl Connection {
     /// Sets how far new symbols may run ahead of the oldest block.
     pub(super) fn fit_span(&mut self, now: Instant) {
         let views = self.views(now);
-        self.sender.set_span(symbols_ahead(views.all().iter()));
+        let usable = views.all().iter().filter(|path| path.is_usable);
+        let flight = usable.map(|path| path.tokens).sum();
+        self.sender
+            .set_span(symbols_ahead(views.all().iter()), flight);
     }
 
     /// Whether a token would find something to pay for.

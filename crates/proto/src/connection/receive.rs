@@ -380,7 +380,7 @@ impl Connection {
     pub(super) fn settle_fates(&mut self, index: usize) {
         let path = &mut self.paths[index];
         let slot = path.slot;
-        self.sender.set_loss(slot, path.planning_rate());
+        self.sender.set_loss(slot, path.loss_process());
         let mut fates = core::mem::take(&mut self.fates);
         for fate in fates.drain(..) {
             match fate.cargo {

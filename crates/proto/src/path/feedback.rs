@@ -64,6 +64,10 @@ impl Path {
             received_total: Some(ack.received),
         };
         let is_mtu_fallen = self.settle_losses(now, entry, &mut on_resolved);
+        if let Some((newest, _)) = outcome.newest {
+            let next = self.ledger.next_number();
+            self.rounds.on_newest(newest, next);
+        }
         self.report_ecn(now, ack, marked_acked, &outcome);
         self.report_ack(now, rtt_sample, &outcome);
         self.refresh(now);
@@ -99,6 +103,7 @@ impl Path {
         });
         let tally = self.tally.enter(&entry);
         self.loss.on_tally(&tally);
+        self.rounds.on_packets(tally.acked, tally.lost);
         self.packets_lost = self.tally.lost_total();
         if tally.lost > 0
             && let (Some(first_lost), Some((last_lost, last_lost_sent_at))) = (first, last)

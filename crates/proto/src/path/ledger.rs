@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use ctcp_units::{Duration, Instant, PacketNumber};
 
+use super::process::LossRuns;
 use super::ranges::RangeSet;
 use crate::wire::RangesView;
 
@@ -134,6 +135,7 @@ pub(crate) struct Ledger {
     /// Age at which the latest of the packets taken for lost arrived, and an
     /// eighth.
     reorder_span: Duration,
+    runs: LossRuns,
     delivered: u64,
     delivered_at: Instant,
 }
@@ -152,6 +154,7 @@ impl Ledger {
             last_eliciting_at: None,
             reorder_packets: REORDER_PACKETS,
             reorder_span: Duration::ZERO,
+            runs: LossRuns::default(),
             delivered: 0,
             delivered_at: now,
         }
@@ -165,6 +168,11 @@ impl Ledger {
     /// Unresolved packets that asked for an acknowledgement.
     pub(crate) const fn eliciting_open(&self) -> u64 {
         self.eliciting_open
+    }
+
+    /// Whether losses come in runs.
+    pub(crate) const fn runs(&self) -> &LossRuns {
+        &self.runs
     }
 
     /// When the last packet that asks for an acknowledgement left.
@@ -328,20 +336,25 @@ impl Ledger {
         while self.frontier < largest {
             let number = self.frontier;
             let slot = self.slot(number).expect("the frontier has a slot");
-            if slot.fate == Fate::Open && slot.cargo.is_ack_eliciting() {
+            let (fate, is_eliciting) = (slot.fate, slot.cargo.is_ack_eliciting());
+            if fate == Fate::Open && is_eliciting {
                 let is_lost = number + allowance <= largest || slot.sent_at + span <= now;
                 if !is_lost {
                     break;
                 }
                 self.lose(number, &mut on_lost);
             }
+            if is_eliciting {
+                self.runs.on_fate(fate == Fate::Open);
+            }
             self.frontier += 1;
         }
         self.trim(now, span);
     }
 
-    /// The path leads elsewhere: what it showed of reordering is void.
-    pub(crate) fn forget_reordering(&mut self) {
+    /// The path leads elsewhere: what it showed of reordering and losses is void.
+    pub(crate) fn forget_path(&mut self) {
+        self.runs = LossRuns::default();
         self.reorder_packets = REORDER_PACKETS;
         self.reorder_span = Duration::ZERO;
     }

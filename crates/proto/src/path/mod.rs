@@ -12,6 +12,7 @@ mod ledger;
 mod loss;
 mod mtu;
 mod pacer;
+mod process;
 mod ranges;
 mod rtt;
 mod state;
@@ -21,6 +22,7 @@ pub(crate) use control_log::{Control, ControlLog};
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use ledger::{Cargo, Resolved};
 pub use mtu::MtuMode;
+pub(crate) use process::LossProcess;
 pub use state::PathState;
 
 use std::net::SocketAddr;
@@ -36,6 +38,7 @@ use ledger::{Ledger, SendState};
 use loss::{AckTally, LossEstimator, LossLedger};
 use mtu::{MtuDiscovery, MtuPacket};
 use pacer::Pacer;
+use process::RoundLosses;
 use rtt::RttEstimator;
 use state::Watch;
 
@@ -130,6 +133,7 @@ pub(crate) struct Path {
     rtt: RttEstimator,
     loss: LossEstimator,
     tally: LossLedger,
+    rounds: RoundLosses,
     ecn: EcnValidator,
     pacer: Pacer,
     controller: Box<dyn Controller>,
@@ -229,6 +233,7 @@ impl Path {
             rtt: RttEstimator::new(),
             loss: LossEstimator::default(),
             tally: LossLedger::new(),
+            rounds: RoundLosses::default(),
             ecn: EcnValidator::new(setup.is_ecn_enabled),
             controller: setup.controller,
             probe_count: 0,
@@ -244,9 +249,17 @@ impl Path {
         }
     }
 
-    /// The share of packets lost that redundancy is planned with.
-    pub(crate) fn planning_rate(&self) -> ctcp_units::LossRate {
-        self.loss.planning_rate()
+    /// How packets are lost, for redundancy to be planned with.
+    pub(crate) fn loss_process(&self) -> LossProcess {
+        let rate = self.loss.planning_rate();
+        let rounds = self.rounds.loss();
+        LossProcess {
+            rate,
+            has_ceased: self.ledger.runs().has_ceased(rate),
+            correlation: self.ledger.runs().correlation(rate),
+            round_mean: rounds.mean(),
+            round_deviation: rounds.deviation(),
+        }
     }
 
     /// Largest UDP payload for ordinary packets.
@@ -489,10 +502,11 @@ impl Path {
         self.is_validated = true;
         self.rtt.reset();
         self.loss.reset();
+        self.rounds = RoundLosses::default();
         self.mtu.reset();
         self.ecn.on_path_change();
         self.give_up(&mut on_resolved);
-        self.ledger.forget_reordering();
+        self.ledger.forget_path();
         self.controller.on_path_change(&PathChangeEvent {
             now,
             largest_sent: self.largest_sent(),

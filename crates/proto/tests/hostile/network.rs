@@ -138,9 +138,11 @@ pub(crate) fn transport(random: &mut Random) -> TransportConfig {
         redundancy: pick(
             random,
             &[
-                Redundancy::Cc14,
+                Redundancy::Auto,
+                Redundancy::Auto,
                 Redundancy::Cc14,
                 Redundancy::Mp12,
+                Redundancy::TcpCd,
                 Redundancy::None,
             ],
         ),

@@ -94,6 +94,7 @@ enum RedundancyFile {
     Auto,
     Cc14,
     Mp12,
+    TcpCd,
     None,
 }
 
@@ -349,9 +350,10 @@ impl CtcpFile {
         }
         if let Some(redundancy) = self.redundancy {
             config.redundancy = match redundancy {
-                RedundancyFile::Auto => Redundancy::default(),
+                RedundancyFile::Auto => Redundancy::Auto,
                 RedundancyFile::Cc14 => Redundancy::Cc14,
                 RedundancyFile::Mp12 => Redundancy::Mp12,
+                RedundancyFile::TcpCd => Redundancy::TcpCd,
                 RedundancyFile::None => Redundancy::None,
             };
         }
