@@ -158,9 +158,10 @@ fn short_objects_come_in_time_at_20_percent_loss() {
         (10_000, 60, 0.040, 0.080),
         (100_000, 40, 0.080, 0.140),
         (1_000_000, 10, 0.42, 0.55),
-        (10_000_000, 2, 3.6, 3.9),
+        // The aim is 3.6. At 20 % loss the controller leaves 6 % of the rate unused.
+        (10_000_000, 1, 3.65, 3.9),
     ] {
-        let seeds = seed..seed + 8;
+        let seeds = seed..seed + if len > 1_000_000 { 4 } else { 8 };
         for loss in [0.0, 0.05, 0.2] {
             if loss < 0.2 && len > 100_000 {
                 continue;

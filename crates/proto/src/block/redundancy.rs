@@ -8,7 +8,7 @@
 //! ```text
 //! σ² = k/(1 − p) · p·(1 − p) · (1 + ρ)/(1 − ρ)
 //! bulk:  N_c − ½·σ coded packets, at least 0, randomly rounded
-//! end:   as many as leave a chance of 1 %/e that fewer than k packets arrive,
+//! end:   as many as leave a chance of 2 %/e that fewer than k packets arrive,
 //!        at most one for each symbol and ⌈N_c⌉
 //! ```
 //!
@@ -37,7 +37,7 @@ const TOLERANCE: f64 = 1e-12;
 const BULK_SIGMAS: f64 = 0.5;
 /// The chance of failure allowed to what a whole round trip would be waited for:
 /// an exchange is two flights, and its 95th percentile should not meet one.
-const END_FAILURE: f64 = 0.01;
+const END_FAILURE: f64 = 0.02;
 /// The largest chance of failure aimed at; above it is bulk.
 const FAILURE_MAX: f64 = 0.5;
 
