@@ -326,7 +326,8 @@ impl Auto {
 
     /// Whether losses come from a queue that overflows.
     fn is_congestion(&self, event: &LossEvent) -> bool {
-        if event.rtt.latest <= self.low() + self.margin() {
+        let limit = self.low() + self.margin().min(self.clear_margin());
+        if event.rtt.latest <= limit {
             return false;
         }
         let p = self.chance_loss();

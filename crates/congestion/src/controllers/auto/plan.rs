@@ -93,12 +93,16 @@ impl Auto {
         self.low.map_or(base, |(low, _)| low.min(base))
     }
 
+    /// Excess over the smallest of long that an empty queue may show.
+    pub(super) fn clear_margin(&self) -> Duration {
+        let packets = (CLEAR_PACKETS / self.bandwidth.largest().max(1.0)).min(1.0);
+        Duration::from_secs_f64(packets + self.usual()).max(STANDING_MIN)
+    }
+
     /// Whether this round trip leaves no room for a queue that may be full of others'
     /// packets: what is lost then is not overflow.
     pub(super) fn is_clear(&self, rtt: Duration) -> bool {
-        let packets = (CLEAR_PACKETS / self.bandwidth.largest().max(1.0)).min(1.0);
-        let margin = Duration::from_secs_f64(packets + self.usual()).max(STANDING_MIN);
-        rtt <= self.low() + margin || self.is_noisy()
+        rtt <= self.low() + self.clear_margin() || self.is_noisy()
     }
 
     /// The floor gives way, to see whether the queue is ours.
