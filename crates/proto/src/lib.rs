@@ -11,9 +11,11 @@ mod config;
 mod connection;
 pub mod crypto;
 mod endpoint;
+mod histogram;
 mod path;
 pub mod schedule;
 pub mod stream;
+mod trace;
 pub mod wire;
 
 pub use block::PATHS_MAX;
@@ -25,8 +27,10 @@ pub use connection::{
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
+pub use histogram::DelayHistogram;
 pub use path::{ByteCounts, EcnFailure, EcnState, MtuMode, PathState, PathStats};
 pub use schedule::{Scheduler, UnknownScheduler};
+pub use trace::{Trace, TraceContent, TraceEvent};
 
 use std::net::SocketAddr;
 

@@ -9,6 +9,7 @@ mod redundancy;
 mod send;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub use receive::BlockViolation;
 pub(crate) use receive::{BlockReceiver, Insertion};

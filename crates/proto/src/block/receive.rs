@@ -9,9 +9,10 @@
 use std::collections::VecDeque;
 
 use ctcp_rlnc::{Decoder, InsertError, Insertion as Innovation, Repair};
-use ctcp_units::SymbolId;
+use ctcp_units::{Instant, SymbolId};
 use thiserror::Error;
 
+use super::waits::Waits;
 use crate::wire::GenerationReport;
 
 /// Decoders kept for the next generations.
@@ -63,6 +64,8 @@ struct Generation {
     /// Gone once complete or abandoned.
     decoder: Option<Decoder>,
     rank: u8,
+    /// When an arrival first showed that something is missing.
+    missed_since: Option<Instant>,
 }
 
 impl Generation {
@@ -72,6 +75,14 @@ impl Generation {
 
     fn is_complete(&self) -> bool {
         self.is_final && self.rank >= self.count
+    }
+
+    /// An arrival shows that the first `sent` symbols have been sent.
+    fn note_sent(&mut self, now: Instant, sent: u8) {
+        let rank = self.decoder.as_ref().map_or(self.count, Decoder::rank);
+        if rank < sent {
+            self.missed_since.get_or_insert(now);
+        }
     }
 }
 
@@ -84,6 +95,7 @@ pub(crate) struct BlockReceiver {
     spare: Vec<Decoder>,
     /// Symbols that only decoding brought.
     recovered: u64,
+    waits: Waits,
 }
 
 impl BlockReceiver {
@@ -95,6 +107,7 @@ impl BlockReceiver {
             generations: VecDeque::new(),
             spare: Vec::new(),
             recovered: 0,
+            waits: Waits::default(),
         }
     }
 
@@ -111,6 +124,11 @@ impl BlockReceiver {
     /// Symbols that only decoding brought.
     pub(crate) const fn recovered(&self) -> u64 {
         self.recovered
+    }
+
+    /// How long it waited for what was lost.
+    pub(crate) const fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Generations held, complete ones among them.
@@ -133,6 +151,7 @@ impl BlockReceiver {
     /// that of every symbol it makes known.
     pub(crate) fn on_systematic(
         &mut self,
+        now: Instant,
         symbol: SymbolId,
         index: u8,
         is_last: bool,
@@ -159,13 +178,20 @@ impl BlockReceiver {
         if inserted.is_innovative() {
             deliver(content);
         }
-        self.settle(place, deliver);
+        generation.note_sent(now, index + 1);
+        self.waits.note_sent(symbol.next());
+        self.settle(now, place, deliver);
         Ok(inserted.into())
     }
 
     /// A combination of the first `count` symbols of the generation at `first`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of the packet, as they come"
+    )]
     pub(crate) fn on_coded(
         &mut self,
+        now: Instant,
         first: SymbolId,
         count: u8,
         is_final: bool,
@@ -190,7 +216,9 @@ impl BlockReceiver {
         let inserted = decoder
             .insert_coded(repair, count, payload)
             .map_err(|cause| BlockViolation::Code { first, cause })?;
-        self.settle(place, deliver);
+        generation.note_sent(now, count);
+        self.waits.note_sent(end);
+        self.settle(now, place, deliver);
         Ok(inserted.into())
     }
 
@@ -205,6 +233,7 @@ impl BlockReceiver {
             let decoder = generation.decoder.take();
             self.recycle(decoder);
             self.advance();
+            self.waits.on_abandoned();
         }
         Ok(())
     }
@@ -261,6 +290,7 @@ impl BlockReceiver {
                     is_final: is_final || is_next_adjacent,
                     decoder: Some(decoder),
                     rank: 0,
+                    missed_since: None,
                 },
             );
             return Ok(Some(place));
@@ -275,12 +305,15 @@ impl BlockReceiver {
     }
 
     /// Delivers what decoding made known and moves on past what is complete.
-    fn settle(&mut self, place: usize, mut deliver: impl FnMut(&[u8])) {
+    fn settle(&mut self, now: Instant, place: usize, mut deliver: impl FnMut(&[u8])) {
+        let base = self.base;
         let generation = &mut self.generations[place];
         if let Some(decoder) = generation.decoder.as_mut() {
             generation.rank = decoder.rank();
             while let Some(index) = decoder.next_recovered() {
                 self.recovered += 1;
+                let missed_since = generation.missed_since.unwrap_or(now);
+                self.waits.on_recovered(now - missed_since);
                 deliver(decoder.content(index).expect("what was recovered is known"));
             }
         }
@@ -289,6 +322,7 @@ impl BlockReceiver {
             self.recycle(decoder);
         }
         self.advance();
+        self.waits.on_base(now, base, self.base);
     }
 
     fn recycle(&mut self, decoder: Option<Decoder>) {

@@ -117,6 +117,8 @@ pub(crate) struct BlockSender {
     left: f64,
     random: Random,
     scratch: Vec<u8>,
+    /// Coded packets sent when feedback had shown what the first pass missed.
+    coded_on_feedback: u64,
 }
 
 impl BlockSender {
@@ -141,6 +143,7 @@ impl BlockSender {
             left: 0.0,
             random: Random::from_seed(config.seed),
             scratch: Vec::new(),
+            coded_on_feedback: 0,
         }
     }
 
@@ -157,6 +160,11 @@ impl BlockSender {
     /// Blocks that are not complete.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// Coded packets sent because feedback called for them.
+    pub(crate) const fn coded_on_feedback(&self) -> u64 {
+        self.coded_on_feedback
     }
 
     /// Bytes of symbol storage held, an upper bound.
@@ -463,6 +471,8 @@ impl BlockSender {
             {
                 block.in_flight[slot] = block.in_flight[slot].saturating_add(1);
                 block.slot = slot;
+                let is_answer = block.ahead == 0 && (block.is_resolved || block.acked > 0);
+                self.coded_on_feedback += u64::from(is_answer);
                 block.ahead = block.ahead.saturating_sub(1);
                 self.judge(index);
                 return Some(header);

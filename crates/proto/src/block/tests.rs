@@ -1,7 +1,7 @@
 //! Sender and receiver of blocks, each by itself and against one another.
 
 use ctcp_rlnc::Repair;
-use ctcp_units::{Random, SymbolId};
+use ctcp_units::{Instant, LossRate, Random, SymbolId, millis};
 
 use super::receive::{BlockReceiver, BlockViolation, Insertion};
 use super::redundancy::Redundancy;
@@ -188,13 +188,15 @@ fn coded_packets_ahead_follow_the_last_symbol_of_a_block() {
     assert_eq!(repairs(&mut sender), 8);
 }
 
+const NOW: Instant = Instant::EPOCH;
+
 fn systematic(
     receiver: &mut BlockReceiver,
     symbol: u64,
     index: u8,
     is_last: bool,
 ) -> Result<Insertion, BlockViolation> {
-    receiver.on_systematic(SymbolId(symbol), index, is_last, &[7], |_| {})
+    receiver.on_systematic(NOW, SymbolId(symbol), index, is_last, &[7], |_| {})
 }
 
 #[test]
@@ -212,7 +214,15 @@ fn symbols_are_taken_within_the_window_only() {
         systematic(&mut receiver, 64, 4, false),
         Ok(Insertion::OutsideWindow)
     );
-    let coded = receiver.on_coded(SymbolId(60), 5, true, Repair::uniform(0), &[0; 9], |_| {});
+    let coded = receiver.on_coded(
+        NOW,
+        SymbolId(60),
+        5,
+        true,
+        Repair::uniform(0),
+        &[0; 9],
+        |_| {},
+    );
     assert_eq!(coded, Ok(Insertion::OutsideWindow));
     assert!(receiver.on_abandon(SymbolId(60), 5).is_err());
     assert!(receiver.on_abandon(SymbolId(60), 0).is_err());
@@ -325,14 +335,45 @@ fn deliver(receiver: &mut BlockReceiver, header: &Header, bytes: &[u8], delivere
             symbol,
             index,
             is_last,
-        } => receiver.on_systematic(symbol, index, is_last, reader.rest(), note),
+        } => receiver.on_systematic(NOW, symbol, index, is_last, reader.rest(), note),
         Header::Coded {
             first,
             count,
             is_final,
             repair,
-        } => receiver.on_coded(first, count, is_final, repair, reader.rest(), note),
+        } => receiver.on_coded(NOW, first, count, is_final, repair, reader.rest(), note),
         Header::Control => unreachable!("the sender of blocks makes symbols"),
     };
     assert!(result.is_ok(), "{result:?}");
+}
+
+#[test]
+fn waits_are_counted_from_the_arrival_that_shows_the_loss() {
+    let mut encoder = ctcp_rlnc::Encoder::new(SymbolId(0), ROOM + 2);
+    for content in [[1u8; 4], [2; 4], [3; 4]] {
+        encoder.push(&content).unwrap();
+    }
+    let repair = Repair::uniform(0);
+    let mut coded = vec![0; encoder.payload_len(3)];
+    encoder.encode(repair, 3, &mut coded).unwrap();
+    let mut receiver = BlockReceiver::new(64, ROOM + 2);
+    let mut arrive = |receiver: &mut BlockReceiver, at, index: u8, content: &[u8]| {
+        let symbol = SymbolId(index.into());
+        let is_last = index == 2;
+        receiver
+            .on_systematic(NOW + millis(at), symbol, index, is_last, content, |_| {})
+            .unwrap();
+    };
+    arrive(&mut receiver, 0, 0, &[1; 4]);
+    arrive(&mut receiver, 10, 2, &[3; 4]);
+    assert_eq!(receiver.waits().in_order().count(), 0);
+    let at = NOW + millis(40);
+    let inserted = receiver.on_coded(at, SymbolId(0), 3, true, repair, &coded, |_| {});
+    assert_eq!(inserted, Ok(Insertion::Innovative));
+    let waits = receiver.waits();
+    for histogram in [waits.in_order(), waits.decode()] {
+        assert_eq!((histogram.count(), histogram.sum()), (1, millis(30)));
+    }
+    arrive(&mut receiver, 50, 3, &[4; 4]);
+    assert_eq!(receiver.waits().in_order().count(), 1, "nobody waited");
 }

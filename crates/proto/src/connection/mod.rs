@@ -32,6 +32,7 @@ use crate::stream::{
     OpenError, Read, ReadError, Side, StreamEvent, StreamViolation, Streams, StreamsConfig,
     WriteError,
 };
+use crate::trace::{Trace, TraceEvent};
 use crate::wire::{ConnectionId, ParseError, TransportParams};
 
 use handshake::ClientHello;
@@ -198,6 +199,7 @@ pub struct Connection {
     sent: PacketCounts,
     received: PacketCounts,
     stats: stats::Counters,
+    trace: Option<Box<dyn Trace>>,
 }
 
 /// A packet whose fate became known, noted while its path is busy.
@@ -288,6 +290,7 @@ impl Connection {
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
             stats: stats::Counters::default(),
+            trace: None,
         }
     }
 
@@ -367,6 +370,17 @@ impl Connection {
         }
     }
 
+    /// Tells `trace` of everything from now on, and nobody else.
+    pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
+        self.trace = Some(trace);
+    }
+
+    fn trace(&mut self, event: &TraceEvent<'_>) {
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(self.now, event);
+        }
+    }
+
     /// The peer's static key.
     pub const fn peer_key(&self) -> PublicKey {
         self.peer_key
@@ -403,6 +417,11 @@ impl Connection {
             }
         }
         self.held = None;
+        if self.trace.is_some() {
+            let reason = &error.to_string();
+            let is_local = true;
+            self.trace(&TraceEvent::Closed { is_local, reason });
+        }
         self.events.push_back(Event::Closed(error));
     }
 

@@ -12,6 +12,7 @@ use crate::block::Insertion;
 use crate::crypto::{OpenError, Opened, ReplayWindow};
 use crate::path::{Candidate, Cargo, Control, Path, PathUse, Resolved};
 use crate::stream::{Side, StreamViolation, Streams};
+use crate::trace::{TraceContent, TraceEvent};
 use crate::wire::{
     AckView, Flags, Frame, FrameIter, Header, Reader, ReportsView, SYMBOL_LEN_PREFIX,
     SymbolTruncation, symbol_content_max,
@@ -32,6 +33,9 @@ struct Arrival {
     path: PathId,
     from: SocketAddr,
     flags: Flags,
+    number: u64,
+    /// UDP payload.
+    len: usize,
 }
 
 impl Connection {
@@ -84,6 +88,8 @@ impl Connection {
             path: self.paths[index].id,
             from,
             flags,
+            number,
+            len: datagram.len(),
         };
         if let Err(violation) = self.handle_packet(arrival, &datagram[opened.payload]) {
             let reason = violation.to_string();
@@ -181,6 +187,9 @@ impl Connection {
         };
         let mut reader = Reader::new(payload);
         let header = Header::parse(arrival.flags, &mut reader, truncation)?;
+        let content_len = reader.rest().len();
+        let recovered_before = self.receiver.recovered();
+        let mut is_innovative = true;
         let is_eliciting = match header {
             Header::Control => {
                 self.received.control += 1;
@@ -195,6 +204,7 @@ impl Connection {
                 let mut broken = Ok(());
                 let streams = &mut self.streams;
                 let insertion = self.receiver.on_systematic(
+                    arrival.now,
                     symbol,
                     index,
                     is_last,
@@ -202,7 +212,8 @@ impl Connection {
                     |content| deliver(streams, content, &mut broken),
                 )?;
                 broken?;
-                self.count(insertion, false);
+                is_innovative = insertion == Insertion::Innovative;
+                self.count(arrival, insertion, content_len, false);
                 true
             }
             Header::Coded {
@@ -215,6 +226,7 @@ impl Connection {
                 let mut broken = Ok(());
                 let streams = &mut self.streams;
                 let insertion = self.receiver.on_coded(
+                    arrival.now,
                     first,
                     count,
                     is_final,
@@ -223,10 +235,19 @@ impl Connection {
                     |content| deliver(streams, content, &mut broken),
                 )?;
                 broken?;
-                self.count(insertion, true);
+                is_innovative = insertion == Insertion::Innovative;
+                self.count(arrival, insertion, content_len, true);
                 true
             }
         };
+        self.trace(&TraceEvent::Received {
+            path: arrival.path,
+            number: arrival.number,
+            len: arrival.len,
+            content: traced(header),
+            is_innovative,
+            recovered: self.receiver.recovered() - recovered_before,
+        });
         if header != Header::Control
             && let Some(index) = self.path_index(arrival.path)
         {
@@ -241,9 +262,20 @@ impl Connection {
         Ok(())
     }
 
-    fn count(&mut self, insertion: Insertion, is_coded: bool) {
+    fn count(
+        &mut self,
+        arrival: Arrival,
+        insertion: Insertion,
+        content_len: usize,
+        is_coded: bool,
+    ) {
         match insertion {
-            Insertion::Innovative => self.stats.coded_innovative += u64::from(is_coded),
+            Insertion::Innovative => {
+                self.stats.coded_innovative += u64::from(is_coded);
+                if let Some(index) = self.path_index(arrival.path) {
+                    self.paths[index].on_useful(content_len);
+                }
+            }
             Insertion::Useless => self.stats.useless += 1,
             Insertion::OutsideWindow => self.stats.outside_window += 1,
         }
@@ -266,7 +298,10 @@ impl Connection {
     fn handle_frame(&mut self, arrival: Arrival, frame: &Frame<'_>) -> Result<(), Violation> {
         match *frame {
             Frame::Padding | Frame::Ping => {}
-            Frame::Ack(ack) => self.handle_ack(arrival, &ack)?,
+            Frame::Ack(ack) => {
+                self.trace(&TraceEvent::Ack(&ack));
+                self.handle_ack(arrival, &ack)?;
+            }
             Frame::Generations {
                 base,
                 window_end,
@@ -321,6 +356,10 @@ impl Connection {
                 let until = arrival.now + self.drain_span();
                 self.phase = Phase::Draining { until };
                 self.held = None;
+                self.trace(&TraceEvent::Closed {
+                    is_local: false,
+                    reason,
+                });
                 let reason = reason.to_owned();
                 self.events
                     .push_back(Event::Closed(ConnectionError::PeerClosed { code, reason }));
@@ -373,6 +412,10 @@ impl Connection {
         if is_mtu_fallen {
             self.fit_blocks_to_mtu();
         }
+        if self.trace.is_some() {
+            let stats = self.paths[index].stats();
+            self.trace(&TraceEvent::Metrics(&stats));
+        }
         Ok(())
     }
 
@@ -383,6 +426,13 @@ impl Connection {
         self.sender.set_loss(slot, path.loss_process());
         let mut fates = core::mem::take(&mut self.fates);
         for fate in fates.drain(..) {
+            if !fate.has_arrived {
+                self.trace(&TraceEvent::Lost {
+                    path: self.paths[index].id,
+                    number: fate.number,
+                    is_symbol: matches!(fate.cargo, Cargo::Symbol { .. }),
+                });
+            }
             match fate.cargo {
                 Cargo::Symbol { block } if fate.has_arrived => {
                     self.sender.on_acked(block, slot, fate.was_aged);
@@ -445,6 +495,15 @@ impl Connection {
                 controls.push_back(Control::Abandon { first, count });
             },
         );
+    }
+}
+
+/// What the packet carries, as traces tell it.
+pub(super) fn traced(header: Header) -> TraceContent {
+    match header {
+        Header::Control => TraceContent::Control,
+        Header::Systematic { symbol, index, .. } => TraceContent::Systematic { symbol, index },
+        Header::Coded { first, count, .. } => TraceContent::Coded { first, count },
     }
 }
 

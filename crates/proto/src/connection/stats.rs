@@ -1,6 +1,7 @@
 //! What a connection counts.
 
 use super::Connection;
+use crate::DelayHistogram;
 use crate::path::PathStats;
 
 /// Packets by kind, and their bytes of UDP payload.
@@ -46,6 +47,17 @@ pub struct ConnectionStats {
     /// Source symbols that decoding brought: losses repaired without sending
     /// anything again.
     pub symbols_recovered: u64,
+    /// Coded packets sent because feedback showed that the first pass of a block,
+    /// the coded packets sent ahead among it, had not sufficed: what loss is left
+    /// after coding.
+    pub coded_on_feedback: u64,
+    /// How long later symbols were held back by one that was lost; see
+    /// [`DelayHistogram`]. One entry for each time that the lowest missing symbol
+    /// arrived, from when it was known to be missing.
+    pub in_order_delay: DelayHistogram,
+    /// How long decoding took to bring a lost symbol, from the arrival that showed
+    /// the loss; one entry for each of `symbols_recovered`.
+    pub decode_delay: DelayHistogram,
     /// Symbols beyond the coding window, dropped.
     pub outside_window: u64,
     /// Datagrams whose tag did not fit, dropped.
@@ -88,6 +100,9 @@ impl Connection {
             coded_innovative: counters.coded_innovative,
             useless: counters.useless,
             symbols_recovered: self.receiver.recovered(),
+            coded_on_feedback: self.sender.coded_on_feedback(),
+            in_order_delay: *self.receiver.waits().in_order(),
+            decode_delay: *self.receiver.waits().decode(),
             outside_window: counters.outside_window,
             forged: counters.forged,
             replayed: counters.replayed,

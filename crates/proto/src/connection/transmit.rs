@@ -11,10 +11,12 @@ use ctcp_units::{Duration, Instant, seconds};
 
 use super::paths::OPENING_PAUSE_MAX;
 use super::plan::Choice;
+use super::receive::traced;
 use super::{Connection, ConnectionError, PathState, Phase, close_code};
 use crate::path::{Cargo, Control, Path, PathUse};
 use crate::schedule::Copied;
 use crate::stream::{Side, StreamControl};
+use crate::trace::{TraceContent, TraceEvent};
 use crate::wire::{CLEAR_HEADER_LEN, CONTROL_OVERHEAD, Flags, Frame, Header, TAG_LEN};
 use crate::{Ecn, Transmit};
 
@@ -175,9 +177,21 @@ impl Connection {
         self.sent.bytes += len as u64;
         match cargo {
             Cargo::Symbol { .. } => {}
-            Cargo::AckOnly | Cargo::Control | Cargo::MtuProbe(_) => self.sent.control += 1,
+            Cargo::AckOnly | Cargo::Control | Cargo::MtuProbe(_) => {
+                self.sent.control += 1;
+                self.trace_sent(index, number.0, len, TraceContent::Control);
+            }
         }
         Some(())
+    }
+
+    fn trace_sent(&mut self, index: usize, number: u64, len: usize, content: TraceContent) {
+        self.trace(&TraceEvent::Sent {
+            path: self.paths[index].id,
+            number,
+            len,
+            content,
+        });
     }
 
     /// An answer to a challenge of the peer, to where the challenge came from.
@@ -525,7 +539,9 @@ impl Connection {
         }
         // The last packet before a pause asks for its ACK at once.
         let flags = header.flags().with_ack_now(!self.has_symbols_to_send());
+        let number = self.paths[index].next_number().0;
         self.seal(now, index, out, start, flags, Cargo::Symbol { block })?;
+        self.trace_sent(index, number, out.len() - start, traced(header));
         Some(true)
     }
 }

@@ -25,11 +25,15 @@ impl Path {
     ) -> Option<bool> {
         let mut marked_acked = 0;
         let mut spurious = 0;
+        let mut symbol_bytes = 0;
         let (mtu, controller) = (&mut self.mtu, &mut self.controller);
         let bytes_acknowledged = &mut self.bytes.acknowledged;
         let outcome = self.ledger.on_ack(now, ack.ranges, |resolved| {
             *bytes_acknowledged += u64::from(resolved.packet.len);
             marked_acked += u64::from(resolved.packet.is_marked);
+            if matches!(resolved.packet.cargo, Cargo::Symbol { .. }) {
+                symbol_bytes += u64::from(resolved.packet.len);
+            }
             if let Cargo::MtuProbe(size) = resolved.packet.cargo {
                 mtu.on_probe_acked(now, size);
             } else {
@@ -42,6 +46,7 @@ impl Path {
             }
             on_resolved(resolved, true);
         })?;
+        self.bytes_delivered += symbol_bytes;
         let mut rtt_sample = None;
         if let Some((_, newest)) = &outcome.newest
             && is_same_path

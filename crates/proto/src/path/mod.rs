@@ -149,6 +149,9 @@ pub(crate) struct Path {
     ecn_ce: u64,
     packets_lost: u64,
     bytes: ByteCounts,
+    bytes_delivered: u64,
+    packets_received: u64,
+    bytes_useful: u64,
 }
 
 /// UDP payload that a path has carried, bytes.
@@ -180,6 +183,8 @@ pub struct PathStats {
     pub cost: u8,
     /// Smoothed round trip; `None` before the first sample.
     pub srtt: Option<Duration>,
+    /// Mean deviation of the round trip.
+    pub rttvar: Option<Duration>,
     /// Smallest round trip of the path's life.
     pub rtt_min: Option<Duration>,
     /// Latest round trip.
@@ -206,6 +211,16 @@ pub struct PathStats {
     pub packets_lost: u64,
     /// What it has carried, both ways.
     pub bytes: ByteCounts,
+    /// UDP payload of the symbols that were acknowledged, coded ones among them,
+    /// bytes.
+    pub bytes_delivered: u64,
+    /// Packets received on the path, all kinds.
+    pub packets_received: u64,
+    /// Packets that were sent by the peer before the newest one received, and have
+    /// not arrived (yet).
+    pub packets_missing: u64,
+    /// Content of the symbols received that brought a degree of freedom, bytes.
+    pub bytes_useful: u64,
 }
 
 impl Path {
@@ -246,6 +261,9 @@ impl Path {
             ecn_ce: 0,
             packets_lost: 0,
             bytes: ByteCounts::default(),
+            bytes_delivered: 0,
+            packets_received: 0,
+            bytes_useful: 0,
         }
     }
 
@@ -331,6 +349,7 @@ impl Path {
     /// An authentic packet of `len` bytes of UDP payload has come.
     pub(crate) fn on_received(&mut self, now: Instant, len: usize) {
         self.last_received = now;
+        self.packets_received += 1;
         self.bytes.received += len as u64;
     }
 
@@ -365,6 +384,11 @@ impl Path {
         if let Cargo::MtuProbe(size) = cargo {
             self.mtu.on_probe_sent(size);
         }
+    }
+
+    /// One that arrived brought a degree of freedom with `len` bytes of content.
+    pub(crate) fn on_useful(&mut self, len: usize) {
+        self.bytes_useful += len as u64;
     }
 
     /// Sets the pacer by what the controller now says.
@@ -562,6 +586,7 @@ impl Path {
             is_backup: self.usage.is_backup,
             cost: self.usage.cost,
             srtt: measured(self.rtt.srtt()),
+            rttvar: measured(self.rtt.rttvar()),
             rtt_min: measured(self.rtt.rtt_min()),
             rtt_latest: measured(self.rtt.latest()),
             loss_rate: loss.p.share(),
@@ -575,6 +600,13 @@ impl Path {
             packets_sent: self.ledger.next_number().0,
             packets_lost: self.packets_lost,
             bytes: self.bytes,
+            bytes_delivered: self.bytes_delivered,
+            packets_received: self.packets_received,
+            packets_missing: self
+                .arrivals
+                .expected()
+                .saturating_sub(self.packets_received),
+            bytes_useful: self.bytes_useful,
         }
     }
 }

@@ -129,6 +129,11 @@ impl RttEstimator {
         self.has_sample.then_some(self.srtt)
     }
 
+    /// Mean deviation.
+    pub(crate) const fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
     /// The last sample.
     pub(crate) const fn latest(&self) -> Duration {
         self.latest
