@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ctcp_proto::stream::OpenError;
-use ctcp_proto::{ConnectionError, ConnectionStats, PublicKey};
+use ctcp_proto::{ConnectionError, ConnectionStats, PublicKey, Trace};
 
 use crate::error::{ConnectError, OpenStreamError};
 use crate::shared::ConnectionShared;
@@ -122,6 +122,12 @@ impl Connection {
     /// What the connection has done and measured so far.
     pub fn stats(&self) -> ConnectionStats {
         self.shared().lock().proto.stats()
+    }
+
+    /// Tells `trace` of every packet from now on, and nobody else. It is called
+    /// with the connection at work: it must not wait, nor use the connection.
+    pub fn set_trace(&self, trace: Box<dyn Trace>) {
+        self.shared().lock().proto.set_trace(trace);
     }
 
     /// Who is on the other side.
