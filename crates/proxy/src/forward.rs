@@ -85,6 +85,8 @@ struct Shared<T> {
     config: ForwardConfig,
     permits: Arc<Semaphore>,
     stats: Arc<Stats>,
+    /// Applications have no names.
+    nobody: Arc<str>,
 }
 
 /// Why a target could not be reached through the tunnel.
@@ -142,6 +144,7 @@ impl<T: Tunnel> ForwardProxy<T> {
                 config,
                 permits,
                 stats: Arc::default(),
+                nobody: Arc::default(),
             }),
         }
     }
@@ -315,7 +318,8 @@ impl<T: Tunnel> ForwardProxy<T> {
         early: Early,
     ) {
         let stats = &self.shared.stats;
-        let meter = Meter::near(stats);
+        let listed = stats.list(target, &self.shared.nobody);
+        let meter = Meter::near_listed(stats, &listed);
         match relay_tcp(tcp, stream, early, reset_code::APPLICATION_GONE, meter).await {
             Ok(()) => debug!(%target, "relayed to its end"),
             Err(RelayError { side, error }) => {

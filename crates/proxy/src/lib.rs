@@ -67,6 +67,7 @@ pub mod shutdown;
 pub mod socks;
 pub mod splice;
 pub mod stats;
+pub mod streams;
 pub mod target;
 pub mod tunnel;
 

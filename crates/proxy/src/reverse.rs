@@ -58,12 +58,15 @@ impl Default for ReverseConfig {
 #[derive(Debug)]
 pub struct ReverseProxy<R = SystemResolver> {
     shared: Arc<Shared<R>>,
+    /// Whose streams it serves, where that is known.
+    client: Arc<str>,
 }
 
 impl<R> Clone for ReverseProxy<R> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
+            client: self.client.clone(),
         }
     }
 }
@@ -105,6 +108,16 @@ impl<R: Resolve> ReverseProxy<R> {
                 permits,
                 stats: Arc::default(),
             }),
+            client: Arc::default(),
+        }
+    }
+
+    /// The same proxy for the streams of one client, which are listed under this
+    /// name.
+    pub fn of_client(&self, name: Arc<str>) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            client: name,
         }
     }
 
@@ -283,7 +296,8 @@ impl<R: Resolve> ReverseProxy<R> {
             stats.fail(FailReason::StreamReset);
             return;
         }
-        let meter = Meter::far(stats);
+        let listed = stats.list(&target, &self.client);
+        let meter = Meter::far_listed(stats, &listed);
         match relay_tcp(tcp, stream, early, reset_code::TARGET_GONE, meter).await {
             Ok(()) => debug!(%target, "relayed to its end"),
             Err(error) => {

@@ -24,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::stats::Stats;
+use crate::streams::Listed;
 use crate::tunnel::{TunnelStream, reset_code};
 
 /// Longest buffer of one direction. 64 KiB keeps system calls rare at gigabits.
@@ -67,9 +68,29 @@ pub struct Early {
 #[derive(Debug, Clone, Copy)]
 pub struct Meter<'a> {
     /// From the local side to the tunnel.
-    pub to_tunnel: &'a AtomicU64,
+    to_tunnel: Counter<'a>,
     /// From the tunnel to the local side.
-    pub to_local: &'a AtomicU64,
+    to_local: Counter<'a>,
+}
+
+/// Counts bytes for the proxy, and for one connection if that is listed.
+#[derive(Debug, Clone, Copy)]
+struct Counter<'a> {
+    total: &'a AtomicU64,
+    one: Option<&'a AtomicU64>,
+}
+
+impl<'a> Counter<'a> {
+    const fn new(total: &'a AtomicU64) -> Self {
+        Self { total, one: None }
+    }
+
+    fn add(self, len: usize) {
+        self.total.fetch_add(len as u64, Ordering::Relaxed);
+        if let Some(one) = self.one {
+            one.fetch_add(len as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<'a> Meter<'a> {
@@ -77,18 +98,34 @@ impl<'a> Meter<'a> {
     pub fn near(stats: &'a Stats) -> Self {
         let (to_tunnel, to_local) = stats.bytes();
         Self {
-            to_tunnel,
-            to_local,
+            to_tunnel: Counter::new(to_tunnel),
+            to_local: Counter::new(to_local),
         }
+    }
+
+    /// The same, counted for one connection, too.
+    pub(crate) fn near_listed(stats: &'a Stats, listed: &'a Listed) -> Self {
+        let mut meter = Self::near(stats);
+        meter.to_tunnel.one = Some(&listed.record().bytes_up);
+        meter.to_local.one = Some(&listed.record().bytes_down);
+        meter
     }
 
     /// For a reverse proxy: the local side is the target.
     pub fn far(stats: &'a Stats) -> Self {
         let (to_local, to_tunnel) = stats.bytes();
         Self {
-            to_tunnel,
-            to_local,
+            to_tunnel: Counter::new(to_tunnel),
+            to_local: Counter::new(to_local),
         }
+    }
+
+    /// The same, counted for one connection, too.
+    pub(crate) fn far_listed(stats: &'a Stats, listed: &'a Listed) -> Self {
+        let mut meter = Self::far(stats);
+        meter.to_local.one = Some(&listed.record().bytes_up);
+        meter.to_tunnel.one = Some(&listed.record().bytes_down);
+        meter
     }
 }
 
@@ -247,7 +284,7 @@ impl Pump {
         cx: &mut Context<'_>,
         source: &mut R,
         sink: &mut W,
-        moved: &AtomicU64,
+        moved: Counter<'_>,
     ) -> Poll<Result<(), (End, io::Error)>>
     where
         R: AsyncRead + Unpin,
@@ -282,7 +319,7 @@ impl Pump {
                 Poll::Ready(Ok(len)) => {
                     self.start += len;
                     self.unflushed = true;
-                    moved.fetch_add(len as u64, Ordering::Relaxed);
+                    moved.add(len);
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err((End::Sink, error))),
                 Poll::Pending => {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::request::Status;
+use crate::streams::{Listed, Streams};
+use crate::target::Target;
 use crate::tunnel::OpenError;
 
 /// Why a connection was not relayed to its clean end.
@@ -134,6 +136,7 @@ pub struct Stats {
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
     failed: [AtomicU64; FailReason::ALL.len()],
+    streams: Arc<Streams>,
 }
 
 /// The counters at one moment.
@@ -179,6 +182,16 @@ impl Stats {
             bytes_down: load(&self.bytes_down),
             failed: std::array::from_fn(|index| load(&self.failed[index])),
         }
+    }
+
+    /// The connections being relayed.
+    pub fn streams(&self) -> &Arc<Streams> {
+        &self.streams
+    }
+
+    /// A connection of `client` to `target` is relayed until this is dropped.
+    pub(crate) fn list(&self, target: &Target, client: &Arc<str>) -> Listed {
+        self.streams.list(target, client)
     }
 
     /// One more connection taken on; it is active until the guard is dropped.
