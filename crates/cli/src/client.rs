@@ -17,9 +17,11 @@ use ctcp_proxy::target::Target;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::config::ConfigArgs;
 use crate::dial::{Dialer, Session};
 use crate::failure::Failure;
 use crate::keys;
+use crate::observe::{ObserveArgs, ProxySource};
 use crate::output::{self, ReadyArgs, notice};
 use crate::paths::{self, PathArgs};
 use crate::signals::StopSignals;
@@ -94,6 +96,10 @@ pub(crate) struct ClientArgs {
     /// Print results as JSON lines
     #[arg(long, env = "CTCP_JSON")]
     json: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    observe: ObserveArgs,
     #[command(flatten)]
     ready: ReadyArgs,
 }
@@ -184,6 +190,7 @@ pub(crate) async fn run(args: ClientArgs) -> Result<(), Failure> {
     };
     // Ports first: a mistake there should not cost an invite.
     let listeners = listen(&args, config.credentials.is_some()).await?;
+    let prepared = args.observe.prepare("client").await?;
     let (dialer, session) = match &args.invite {
         Some(source) => {
             let (dialer, session) = args.server.pair(read_invite(source)?).await?;
@@ -200,10 +207,17 @@ pub(crate) async fn run(args: ClientArgs) -> Result<(), Failure> {
             }
         }
     }
+    let server = dialer.server.address.to_string();
     let (uplink, supervisor) = uplink(dialer);
     let shown = uplink.clone();
     tokio::spawn(paths::show(args.json, move || shown.paths()));
     let proxy = ForwardProxy::new(uplink, config);
+    let source = ProxySource {
+        stats: proxy.stats(),
+        endpoint: None,
+    };
+    let observing = prepared.start("client", &server, source, args.json)?;
+    let supervisor = supervisor.shown_by(observing.observer.clone());
     let (trigger, token) = shutdown();
     let mut serving = serve(&proxy, listeners, &token);
     let _ready = args.ready.announce()?;

@@ -9,6 +9,7 @@ use ctcp_proxy::tunnel::{OpenError, Tunnel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 
 use crate::client::ServerArgs;
+use crate::config::ConfigArgs;
 use crate::dial::Session;
 use crate::failure::Failure;
 use crate::tunnel::{CtcpStream, open};
@@ -25,6 +26,8 @@ pub(crate) struct ConnectArgs {
     /// What the far side connects to
     #[arg(value_name = "HOST:PORT")]
     target: Target,
+    #[command(flatten)]
+    config: ConfigArgs,
     #[command(flatten)]
     server: ServerArgs,
 }

@@ -61,9 +61,13 @@ impl Gatekeeper {
     }
 
     /// Reads the allow-lists again; if that fails they stay as they were.
-    pub(crate) fn reload(&self) -> Result<(), Failure> {
+    /// `arguments` are what `--allow` gives now, if that may have changed.
+    pub(crate) fn reload(&self, arguments: Option<Vec<String>>) -> Result<(), Failure> {
         let mut lists = self.lock();
-        lists.allow = read_allow(&lists.config)?;
+        let mut config = lists.config.clone();
+        config.arguments = arguments.unwrap_or(config.arguments);
+        lists.allow = read_allow(&config)?;
+        lists.config = config;
         Ok(())
     }
 
@@ -290,10 +294,10 @@ mod tests {
         let mut gatekeeper = open(folder.path());
         let file = folder.path().join("allow");
         fs::write(&file, format!("{} bob\n", client(3))).expect("writable");
-        gatekeeper.reload().expect("well formed");
+        gatekeeper.reload(None).expect("well formed");
         assert_eq!(gatekeeper.authorize(&client(3), b"", 0), Decision::Allow);
         fs::write(&file, "nonsense\n").expect("writable");
-        gatekeeper.reload().expect_err("malformed");
+        gatekeeper.reload(None).expect_err("malformed");
         assert_eq!(gatekeeper.authorize(&client(3), b"", 0), Decision::Allow);
     }
 }

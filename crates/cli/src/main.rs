@@ -5,6 +5,7 @@
 //! exit codes.
 
 mod client;
+mod config;
 mod connect;
 mod demo;
 mod dial;
@@ -19,6 +20,7 @@ mod lab;
 mod link_options;
 #[cfg(feature = "lab")]
 mod model;
+mod observe;
 mod output;
 mod paths;
 mod server;
@@ -27,11 +29,13 @@ mod signals;
 #[cfg(feature = "lab")]
 mod sim;
 mod state;
+mod status;
 mod supervisor;
 mod transport;
 mod tunnel;
 mod values;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
@@ -57,6 +61,10 @@ struct Cli {
     /// Say only what went wrong
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
+    /// How log lines look: text, or one JSON object a line
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text", env = "CTCP_LOG_FORMAT",
+          value_parser = ["text", "json"])]
+    log_format: String,
     #[command(subcommand)]
     command: Command,
 }
@@ -79,6 +87,12 @@ enum Command {
     Send(Box<files::SendArgs>),
     /// Receive files and folders
     Receive(Box<files::ReceiveArgs>),
+    /// Check a configuration file
+    CheckConfig(config::CheckArgs),
+    /// Tell what the servers and clients on this machine do
+    Status(status::StatusArgs),
+    /// Watch what the servers and clients on this machine do
+    Top(status::TopArgs),
     /// Emulate a lossy, slow, long path
     #[command(subcommand)]
     Emulate(emulate::Emulate),
@@ -100,8 +114,14 @@ enum Command {
 
 fn main() -> ExitCode {
     // Usage errors leave with 2, help and version with 0: clap's own codes.
-    let cli = Cli::parse();
-    start_log(cli.verbose, cli.quiet);
+    let cli = match expanded_arguments() {
+        Ok(args) => Cli::parse_from(args),
+        Err(failure) => {
+            eprintln!("ctcp: {}", failure.message);
+            return failure.exit.into();
+        }
+    };
+    start_log(cli.verbose, cli.quiet, cli.log_format == "json");
     let result = match cli.command {
         Command::Keygen(args) => keygen::run(&args),
         #[cfg(feature = "lab")]
@@ -110,6 +130,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => check_kernel().and_then(|()| sim::run(&args)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command),
+        Command::CheckConfig(args) => config::check(&args, &built_command()),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
         Command::Man(args) => shell::man(&args, Cli::command()),
         command => run_async(command),
@@ -120,6 +141,30 @@ fn main() -> ExitCode {
             eprintln!("ctcp: {}", failure.message);
             failure.exit.into()
         }
+    }
+}
+
+/// The command with everything that its subcommands inherit.
+fn built_command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command
+}
+
+/// What was typed, and what a configuration file adds.
+fn expanded_arguments() -> Result<Vec<OsString>, Failure> {
+    let args = std::env::args_os().collect();
+    config::expand(&built_command(), args, |name| std::env::var_os(name))
+}
+
+/// The server's command line again, with its configuration file as it is now.
+fn parse_server_again() -> Result<server::ServerArgs, Failure> {
+    let args = expanded_arguments()?;
+    let parsed = Cli::try_parse_from(args);
+    let parsed = parsed.map_err(|error| Failure::usage(error.to_string().trim_end()))?;
+    match parsed.command {
+        Command::Server(args) => Ok(*args),
+        _ => unreachable!("what was typed has not changed"),
     }
 }
 
@@ -155,8 +200,13 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Paths(args) => paths::run(args).await,
             Command::Send(args) => files::send(*args).await,
             Command::Receive(args) => files::receive(*args).await,
+            Command::Status(args) => status::status(args).await,
+            Command::Top(args) => status::top(args).await,
             Command::Emulate(command) => emulate::run(command).await,
-            Command::Keygen(_) | Command::Completions(_) | Command::Man(_) => {
+            Command::Keygen(_)
+            | Command::CheckConfig(_)
+            | Command::Completions(_)
+            | Command::Man(_) => {
                 unreachable!("these need no runtime")
             }
             #[cfg(feature = "lab")]
@@ -173,7 +223,7 @@ fn run_async(command: Command) -> Result<(), Failure> {
 }
 
 /// Logs to stderr: what RUST_LOG asks for, else by -v and -q.
-fn start_log(verbose: u8, is_quiet: bool) {
+fn start_log(verbose: u8, is_quiet: bool, is_json: bool) {
     if is_quiet {
         output::set_quiet();
     }
@@ -184,10 +234,15 @@ fn start_log(verbose: u8, is_quiet: bool) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+        .with_writer(std::io::stderr);
+    if is_json {
+        output::set_json_notices();
+        log.json().init();
+    } else {
+        log.init();
+    }
 }
 
 #[cfg(test)]

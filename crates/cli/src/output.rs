@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
+static HAS_JSON_NOTICES: AtomicBool = AtomicBool::new(false);
 
 /// Silences [`notice`] for the rest of the process.
 pub(crate) fn set_quiet() {
@@ -22,9 +23,21 @@ pub(crate) fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
+/// Makes [`notice`] print JSON objects, as the log does.
+pub(crate) fn set_json_notices() {
+    HAS_JSON_NOTICES.store(true, Ordering::Relaxed);
+}
+
 /// Tells a person something on stderr, unless they asked for quiet.
 pub(crate) fn notice(message: impl Display) {
-    if !IS_QUIET.load(Ordering::Relaxed) {
+    if IS_QUIET.load(Ordering::Relaxed) {
+        return;
+    }
+    if HAS_JSON_NOTICES.load(Ordering::Relaxed) {
+        let message = message.to_string();
+        let line = serde_json::json!({ "level": "NOTICE", "fields": { "message": message } });
+        eprintln!("{line}");
+    } else {
         eprintln!("ctcp: {message}");
     }
 }

@@ -15,9 +15,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::info;
 
+use crate::config::ConfigArgs;
 use crate::failure::Failure;
 use crate::gatekeeper::{Gatekeeper, GatekeeperConfig};
 use crate::keys;
+use crate::observe::{ObserveArgs, Observing, ProxySource};
 use crate::output::{self, ReadyArgs, notice};
 use crate::signals::StopSignals;
 use crate::state::{State, StateArgs};
@@ -84,6 +86,10 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "CTCP_JSON")]
     json: bool,
     #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    observe: ObserveArgs,
+    #[command(flatten)]
     ready: ReadyArgs,
 }
 
@@ -104,6 +110,7 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     }
     let mut config = ServerConfig::new(identity.clone(), gatekeeper.clone());
     config.transport = args.transport.config()?;
+    let prepared = args.observe.prepare("server").await?;
     let endpoint = Endpoint::server(args.listen, config).map_err(Failure::usage)?;
     let listening = endpoint.local_addr();
     output::result(args.json, "identity", identity.public(), &key_note);
@@ -118,11 +125,17 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
 
     let policy = EgressPolicy::new(args.egress_allow, args.egress_deny);
     let proxy = ReverseProxy::new(policy, ReverseConfig::default());
+    let source = ProxySource {
+        stats: proxy.stats(),
+        endpoint: Some(endpoint.clone()),
+    };
+    let observing = prepared.start("server", &listening.to_string(), source, args.json)?;
     let (trigger, token) = shutdown();
     let _ready = args.ready.announce()?;
     tokio::spawn(stop.drive(trigger, args.drain));
-    reload_on_hangup(gatekeeper.clone())?;
-    serve(&endpoint, &proxy, &gatekeeper, token).await;
+    let has_file = args.config.config.is_some();
+    reload_on_hangup(gatekeeper.clone(), proxy.clone(), has_file)?;
+    serve(&endpoint, &proxy, &gatekeeper, &observing, token).await;
     endpoint.drain(FAREWELL).await;
     Ok(())
 }
@@ -163,6 +176,7 @@ pub(crate) async fn serve(
     endpoint: &Endpoint,
     proxy: &ReverseProxy,
     gatekeeper: &Gatekeeper,
+    observing: &Observing,
     mut token: Shutdown,
 ) {
     let mut clients = JoinSet::new();
@@ -175,9 +189,13 @@ pub(crate) async fn serve(
                 None => break,
             },
         };
-        let (proxy, token) = (proxy.clone(), token.clone());
         let name = gatekeeper.name(&connection.peer_key());
-        clients.spawn(serve_client(connection, name, proxy, token));
+        let (proxy, token) = (proxy.of_client(name.clone()), token.clone());
+        let shown = observing.observer.show(&name, &connection);
+        clients.spawn(async move {
+            serve_client(connection, name, proxy, token).await;
+            drop(shown);
+        });
     }
     while clients.join_next().await.is_some() {}
 }
@@ -198,23 +216,41 @@ async fn serve_client(
     info!(client = %name, ended = ?connection.error(), "client gone");
 }
 
-/// Reads the allow-lists again at SIGHUP.
-fn reload_on_hangup(gatekeeper: Gatekeeper) -> Result<(), Failure> {
+/// Reads the allow-lists and, from a configuration file, the egress rules again at
+/// SIGHUP. Connections stay.
+fn reload_on_hangup(
+    gatekeeper: Gatekeeper,
+    proxy: ReverseProxy,
+    has_file: bool,
+) -> Result<(), Failure> {
     let mut hangup = signal(SignalKind::hangup())
         .map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")))?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            match gatekeeper.reload() {
+            let reloaded = match has_file {
+                true => reload_file(&gatekeeper, &proxy),
+                false => gatekeeper.reload(None),
+            };
+            match reloaded {
                 Ok(()) => notice(format_args!(
                     "allow-lists read again: {}",
                     gatekeeper.summary()
                 )),
                 Err(failure) => notice(format_args!(
-                    "{}; the lists stay as they were",
+                    "{}; lists and rules stay as they were",
                     failure.message
                 )),
             }
         }
     });
+    Ok(())
+}
+
+/// Takes who may come in and where they may go from the configuration file as it
+/// is now; nothing changes if there is anything wrong with it.
+fn reload_file(gatekeeper: &Gatekeeper, proxy: &ReverseProxy) -> Result<(), Failure> {
+    let args = crate::parse_server_again()?;
+    gatekeeper.reload(Some(args.allow))?;
+    proxy.set_policy(EgressPolicy::new(args.egress_allow, args.egress_deny));
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctcp::Connection;
+use ctcp_observe::Observer;
 use ctcp_proxy::tunnel::{OpenError, Tunnel};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, interval, sleep, timeout};
@@ -112,6 +113,7 @@ pub(crate) struct Supervisor {
     dialer: Dialer,
     status: watch::Sender<Status>,
     wanted: Arc<Notify>,
+    observer: Option<Observer>,
 }
 
 /// An uplink, and the supervisor that has to run for it.
@@ -126,11 +128,18 @@ pub(crate) fn uplink(dialer: Dialer) -> (Uplink, Supervisor) {
         dialer,
         status: sender,
         wanted,
+        observer: None,
     };
     (uplink, supervisor)
 }
 
 impl Supervisor {
+    /// Shows each connection to whoever looks.
+    pub(crate) fn shown_by(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Runs until the server refuses this client; `first` is a connection that
     /// exists already.
     pub(crate) async fn run(self, first: Option<Session>) -> Failure {
@@ -146,6 +155,9 @@ impl Supervisor {
                     }
                 },
             };
+            let name = self.dialer.server.address.to_string();
+            let observer = self.observer.as_ref();
+            let _shown = observer.map(|observer| observer.show(&name, &session.connection));
             self.status.send_replace(Status::Up(session.clone()));
             current = self.watch(session).await;
             if current.is_none() {

@@ -316,11 +316,11 @@ impl From<&PathStats> for PathView {
             ecn_ce: stats.ecn_ce,
             packets_sent: stats.packets_sent,
             packets_lost: stats.packets_lost,
-            bytes_sent: stats.bytes_sent,
+            bytes_sent: stats.bytes.sent,
             bytes_delivered: stats.bytes_delivered,
             packets_received: stats.packets_received,
             packets_missing: stats.packets_missing,
-            bytes_received: stats.bytes_received,
+            bytes_received: stats.bytes.received,
             bytes_useful: stats.bytes_useful,
         }
     }

@@ -7,6 +7,7 @@
     reason = "each test file is a crate of its own and uses its part"
 )]
 
+mod chromium;
 mod process;
 mod web;
 
@@ -21,6 +22,7 @@ use ctcp_emu::{LinkConfig, Relay, RelayConfig, RelayHandle};
 use ctcp_units::{Rate, millis};
 use sha2::{Digest, Sha256};
 
+pub use chromium::Chromium;
 pub use process::{Ctcp, Key};
 pub use web::{Seen, Web, body};
 
