@@ -357,7 +357,7 @@ fn waits_are_counted_from_the_arrival_that_shows_the_loss() {
     let mut coded = vec![0; encoder.payload_len(3)];
     encoder.encode(repair, 3, &mut coded).unwrap();
     let mut receiver = BlockReceiver::new(64, ROOM + 2);
-    let mut arrive = |receiver: &mut BlockReceiver, at, index: u8, content: &[u8]| {
+    let arrive = |receiver: &mut BlockReceiver, at, index: u8, content: &[u8]| {
         let symbol = SymbolId(index.into());
         let is_last = index == 2;
         receiver
