@@ -536,7 +536,7 @@ mod tests {
             format!("ctcp_packets_total{{{labels},direction=\"sent\",kind=\"coded\"}} 7.0"),
             format!("ctcp_path_useful_bytes_total{{{labels},path=\"0\"}} 1000000.0"),
             "# TYPE ctcp_decode_delay_seconds histogram".to_owned(),
-            "ctcp_connections 1.0".to_owned(),
+            "ctcp_connections{} 1.0".to_owned(),
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
