@@ -20,6 +20,7 @@ pub mod simulator;
 pub mod testbed;
 pub mod venue;
 
+mod equation;
 mod links;
 mod workload;
 

@@ -1,6 +1,8 @@
 //! From a point's path to the links of the emulator.
 
-use ctcp_link::{GilbertElliott, Interference, LinkConfig, LossModel, Position as Place};
+use ctcp_link::{
+    EcnMarking, GilbertElliott, Interference, LinkConfig, LossModel, Position as Place, QueueSize,
+};
 use ctcp_units::{Duration, LossRate, Rate};
 
 use crate::point::{Loss, Path, Position, Process};
@@ -12,14 +14,16 @@ pub(crate) struct Links {
     pub(crate) down: LinkConfig,
 }
 
-/// The links of a path; the error names what the emulator does not do.
+/// The links of one hop of a path; the error names what a link does not do.
 ///
-/// The queue is in bytes: one bandwidth-delay product is rate · RTT.
+/// The queue is in bytes: one bandwidth-delay product is rate · RTT, the round
+/// trip over all hops.
 pub(crate) fn of_path(path: &Path) -> Result<Links, String> {
+    let rate = Rate::bits_per_second((path.rate_mbit * 1e6).round() as u64);
+    let rtt = millis(path.rtt_ms);
     let direction = |loss: &Loss| {
-        let rate = Rate::bits_per_second((path.rate_mbit * 1e6).round() as u64);
-        let rtt = millis(path.rtt_ms);
-        let link = LinkConfig::new(rate, rtt / 2).queue_bdp(path.queue_bdp, rtt);
+        let delay = rtt / (2 * path.hops.max(1));
+        let link = LinkConfig::new(rate, delay).queue_bdp(path.queue_bdp, rtt);
         let place = match loss.position {
             Position::Before => Place::Before,
             Position::After => Place::After,
@@ -30,9 +34,15 @@ pub(crate) fn of_path(path: &Path) -> Result<Links, String> {
         link.validate().map_err(|error| error.to_string())?;
         Ok::<_, String>(link)
     };
+    let mut down = direction(&path.loss_down)?;
+    down.ecn = path.ecn_queue_share.map(|share| EcnMarking {
+        threshold: QueueSize::bdp(path.queue_bdp * share, rate, rtt),
+        drops_not_capable: false,
+    });
+    down.validate().map_err(|error| error.to_string())?;
     Ok(Links {
         up: direction(&path.loss_up)?,
-        down: direction(&path.loss_down)?,
+        down,
     })
 }
 
@@ -42,6 +52,7 @@ fn models(process: &Process, path: &Path) -> Result<Vec<LossModel>, String> {
         Process::None => vec![],
         Process::Bernoulli { share: 0.0 } => vec![],
         Process::Bernoulli { share: value } => vec![LossModel::Bernoulli(share(value))],
+        Process::EveryNth { n } => vec![LossModel::EveryNth(n)],
         Process::GilbertElliott {
             share: value,
             burst_packets,
@@ -106,6 +117,8 @@ mod tests {
                 position: Position::Before,
                 process: Process::None,
             },
+            hops: 1,
+            ecn_queue_share: None,
         }
     }
 

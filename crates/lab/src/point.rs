@@ -32,6 +32,10 @@ pub struct Point {
     pub flows: Vec<Flow>,
     /// The run is cut after this long and reported as censored.
     pub time_limit_s: f64,
+    /// What the flows do over time is kept at this interval, if at all; in the
+    /// simulator only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_s: Option<f64>,
 }
 
 /// Who runs a point.
@@ -62,6 +66,22 @@ pub struct Path {
     pub loss_down: Loss,
     /// What the direction of the ACKs loses.
     pub loss_up: Loss,
+    /// Links in a row that it is made of, each with this rate, queue and loss and
+    /// its part of the delay. Above 1 in the simulator only.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub hops: u32,
+    /// Packets are marked instead of dropped while the queue of the data
+    /// direction is longer than this share of its room. In the simulator only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn_queue_share: Option<f64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// A loss process and its place.
@@ -102,6 +122,11 @@ pub enum Process {
         /// Mean length of a burst.
         burst_packets: f64,
     },
+    /// Every n-th packet.
+    EveryNth {
+        /// n.
+        n: u64,
+    },
     /// Frames whose time on the air overlaps a pulse of on/off interference.
     Interference {
         /// Length of one period.
@@ -137,7 +162,7 @@ pub struct Flow {
 }
 
 /// A transport under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum System {
     /// The kernel's TCP (testbed) or the simulator's SACK TCP.
@@ -159,6 +184,25 @@ pub enum System {
         /// Further arguments for client and server.
         arguments: Vec<String>,
     },
+    /// One of the simulator's transports with its settings, as a scenario of
+    /// `ctcp sim` has them: `{ "tcp-nc": { "redundancy": 1.25 } }`.
+    Simulated {
+        /// Its name there, with a table.
+        transport: toml::Table,
+    },
+    /// No transport: an equation of `ctcp model`, evaluated.
+    Model {
+        /// The model's name.
+        name: String,
+        /// How it is read; empty: its first reading.
+        reading: String,
+        /// Its parameters.
+        parameters: BTreeMap<String, f64>,
+        /// Which of its outputs is taken.
+        output: String,
+        /// As what.
+        gives: Gives,
+    },
     /// Programs that the user names; `{server}`, `{port}`, `{target}` are replaced.
     External {
         /// Run beside the server.
@@ -166,6 +210,21 @@ pub enum System {
         /// Run beside the client; offers SOCKS5 on `{port}`.
         client_command: String,
     },
+}
+
+/// What the output of an equation stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gives {
+    /// Itself.
+    #[default]
+    Value,
+    /// A goodput in Mbit/s.
+    GoodputMbit,
+    /// A window in packets.
+    WindowPackets,
+    /// A smoothed round trip in seconds.
+    SrttS,
 }
 
 /// What the application of a flow does.

@@ -89,6 +89,43 @@ pub struct FlowOutcome {
     pub series_interval_s: f64,
     /// Smoothed round-trip times as the sender saw them, if it tells.
     pub srtt_ms: Option<f64>,
+    /// What only the simulator tells of a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Inside>,
+    /// What an equation gives, where one stands in place of a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+}
+
+/// What only the simulator tells of a flow, over the counted time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Inside {
+    /// Everything sent towards the client, headers and repairs included.
+    pub throughput_mbit: f64,
+    /// Mean of the window or tokens over time.
+    pub window_packets: f64,
+    /// Share of the time that was spent silent before retransmission timeouts.
+    pub timeout_share: f64,
+    /// Share of the packets sent that did not come, as the receiver saw it.
+    pub loss_seen: f64,
+    /// The flow over time, if the point asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+}
+
+/// A flow within one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// End of the interval, from the start of the run.
+    pub time_s: f64,
+    /// Delivered in it.
+    pub goodput_mbit: f64,
+    /// Window or tokens at its end.
+    pub window_packets: f64,
+    /// Smoothed round trip at its end, if there is one yet.
+    pub srtt_ms: Option<f64>,
+    /// Share of the packets due in it that did not come; none if none was due.
+    pub loss_seen: Option<f64>,
 }
 
 /// What one path saw over the whole run, down and up.

@@ -1,8 +1,11 @@
 //! The simulator as a venue: the same points in virtual time.
 //!
 //! TCP is the simulator's, with SACK and a kernel's timers; CTCP is the transport
-//! itself, without proxies around it. Losses are named by the point's
-//! `loss_seed`, so that all series at one place meet the same fortune.
+//! itself, without proxies around it; and whatever else a scenario of `ctcp sim`
+//! can have. Losses are named by the point's `loss_seed`, so that all series at
+//! one place meet the same fortune.
+//!
+//! Points whose flows are equations are computed here, too.
 
 use ctcp_proto::Redundancy;
 use ctcp_sim::{
@@ -11,9 +14,10 @@ use ctcp_sim::{
 };
 use ctcp_units::{Duration, Rate};
 
+use crate::equation;
 use crate::links;
 use crate::point::{Flow, Point, System, Workload};
-use crate::record::{FlowOutcome, PathOutcome};
+use crate::record::{DirectionOutcome, FlowOutcome, Inside, PathOutcome, Sample};
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue, direction};
 
 /// Interval of the series of bytes.
@@ -26,6 +30,11 @@ pub struct Simulator;
 impl Venue for Simulator {
     fn preflight(&self, points: &[&Point]) -> Result<(), Unable> {
         for point in points {
+            if equation::is_one(point) {
+                let computed = equation::evaluate(point).map(drop);
+                computed.map_err(Unable)?;
+                continue;
+            }
             let possible = scenario(point)
                 .and_then(|scenario| scenario.check().map_err(|error| error.to_string()));
             possible.map_err(|what| {
@@ -46,6 +55,9 @@ impl Venue for Simulator {
     }
 
     fn run(&self, point: &Point, _: &Stop) -> Result<Outcome, RunError> {
+        if equation::is_one(point) {
+            return equation::evaluate(point).map_err(RunError::Failed);
+        }
         let report = scenario(point)
             .and_then(|scenario| scenario.run().map_err(|error| error.to_string()))
             .map_err(RunError::Failed)?;
@@ -54,7 +66,7 @@ impl Venue for Simulator {
                 .flows
                 .iter()
                 .zip(&report.flows)
-                .map(|(flow, report)| flow_outcome(flow, report))
+                .map(|(flow, report)| flow_outcome(point, flow, report))
                 .collect(),
             paths: path_outcomes(point, &report),
             timing: None,
@@ -69,7 +81,16 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
         return Err(format!("{count} paths: in the simulator a point has one"));
     };
     let pair = links::of_path(path)?;
-    let mut network = Network::dumbbell(pair.down, pair.up);
+    let hops: Vec<String> = (0..path.hops.max(1))
+        .map(|hop| format!("hop{hop}"))
+        .collect();
+    let mut network = match path.hops {
+        0 | 1 => Network::dumbbell(pair.down, pair.up),
+        _ => Network::chain(
+            hops.iter()
+                .map(|name| (name.as_str(), pair.down.clone(), pair.up.clone())),
+        ),
+    };
     let mut flows: Vec<SimulatedFlow> = Vec::new();
     for (index, flow) in point.flows.iter().enumerate() {
         let name = match flows.iter().any(|other| other.name == flow.name) {
@@ -89,9 +110,14 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
         .seed(point.loss_seed)
         .warmup(seconds(warmup_s(point)))
         .time_limit(seconds(end_s(point)))
-        .samples(INTERVAL);
+        .samples(interval(point));
     scenario.flows = flows;
     Ok(scenario)
+}
+
+/// How often the flows are looked at.
+fn interval(point: &Point) -> Duration {
+    point.sample_s.map_or(INTERVAL, seconds)
 }
 
 /// The warm-up of the bulk flows, from the start of the first. Objects and films
@@ -145,6 +171,10 @@ fn transport(system: &System) -> Result<Transport, String> {
             };
             Ok(Transport::Ctcp(config.congestion(congestion)))
         }
+        System::Simulated { transport } => ctcp_sim::file::transport(transport),
+        System::Model { .. } => {
+            Err("an equation and a transport do not run beside each other".into())
+        }
         System::Mptcp { .. } => Err("MPTCP is the kernel's: the simulator has none".into()),
         System::External { .. } => Err("programs do not run in the simulator".into()),
     }
@@ -175,9 +205,13 @@ fn application(workload: &Workload) -> Application {
     }
 }
 
-fn flow_outcome(flow: &Flow, report: &FlowReport) -> FlowOutcome {
-    let interval_s = INTERVAL.as_secs_f64();
-    let is_ctcp = matches!(flow.system, System::Ctcp { .. });
+fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome {
+    let interval_s = interval(point).as_secs_f64();
+    let is_ctcp = match &flow.system {
+        System::Ctcp { .. } => true,
+        System::Simulated { transport } => transport.contains_key("ctcp"),
+        _ => false,
+    };
     let video = report.video.as_ref();
     FlowOutcome {
         name: flow.name.clone(),
@@ -198,25 +232,96 @@ fn flow_outcome(flow: &Flow, report: &FlowReport) -> FlowOutcome {
         wire_bytes: Some(report.bytes_sent),
         useless_share: (is_ctcp && report.packets_received > 0)
             .then(|| report.useless_packets as f64 / report.packets_received as f64),
-        series_bytes: report
-            .samples
-            .iter()
-            .map(|sample| (sample.goodput_bits * interval_s / 8.0).round() as u64)
-            .collect(),
+        series_bytes: match point.sample_s {
+            // The samples tell it.
+            Some(_) => vec![],
+            None => report
+                .samples
+                .iter()
+                .map(|sample| (sample.goodput_bits * interval_s / 8.0).round() as u64)
+                .collect(),
+        },
         series_interval_s: interval_s,
         srtt_ms: report.srtt_mean.map(|srtt| srtt.as_secs_f64() * 1e3),
+        inside: Some(inside(point, report)),
+        value: None,
     }
 }
 
-/// The links of the path come first: down, then up.
+/// What the testbed cannot know.
+fn inside(point: &Point, report: &FlowReport) -> Inside {
+    let measured_s = report.measured.as_secs_f64();
+    let samples = report.samples.iter().map(|sample| Sample {
+        time_s: rounded(sample.at.as_nanos() as f64 * 1e-9),
+        goodput_mbit: rounded(sample.goodput_bits / 1e6),
+        window_packets: rounded(sample.tokens),
+        srtt_ms: sample.srtt.map(|srtt| rounded(srtt.as_secs_f64() * 1e3)),
+        loss_seen: sample.loss.map(rounded),
+    });
+    Inside {
+        throughput_mbit: report.throughput_bits / 1e6,
+        window_packets: report.tokens_mean,
+        timeout_share: match measured_s > 0.0 {
+            true => report.time_in_timeout.as_secs_f64() / measured_s,
+            false => 0.0,
+        },
+        loss_seen: report.loss_seen,
+        samples: match point.sample_s {
+            Some(_) => samples.collect(),
+            None => vec![],
+        },
+    }
+}
+
+/// To four decimals: thousands of samples make a line long.
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+/// The links of the path come first, for each hop down, then up.
 fn path_outcomes(point: &Point, report: &Report) -> Vec<PathOutcome> {
-    let links = report.links.chunks(2).take(point.paths.len());
+    let hops = point.paths.first().map_or(1, |path| path.hops.max(1)) as usize;
+    let links = report.links.chunks(2 * hops).take(point.paths.len());
+    let way = |links: &[ctcp_sim::LinkReport], first: usize| {
+        let each: Vec<DirectionOutcome> = links
+            .iter()
+            .skip(first)
+            .step_by(2)
+            .map(|link| direction(&link.counters))
+            .collect();
+        in_a_row(&each)
+    };
     links
-        .map(|pair| PathOutcome {
-            down: direction(&pair[0].counters),
-            up: direction(&pair[1].counters),
+        .map(|links| {
+            let mut up = way(links, 1);
+            // The way back enters at the last hop.
+            if let Some(last) = links.last() {
+                up.offered = last.counters.offered;
+                up.offered_bytes = last.counters.offered_bytes;
+                up.delivered = links[1].counters.delivered;
+            }
+            PathOutcome {
+                down: way(links, 0),
+                up,
+            }
         })
         .collect()
+}
+
+/// What links in a row did together: what went into the first, what came out of
+/// the last, what was lost on any.
+fn in_a_row(links: &[DirectionOutcome]) -> DirectionOutcome {
+    let (Some(first), Some(last)) = (links.first(), links.last()) else {
+        return DirectionOutcome::default();
+    };
+    DirectionOutcome {
+        offered: first.offered,
+        offered_bytes: first.offered_bytes,
+        lost: links.iter().map(|link| link.lost).sum(),
+        dropped_queue: links.iter().map(|link| link.dropped_queue).sum(),
+        delivered: last.delivered,
+        queueing_delay_mean_us: links.iter().map(|link| link.queueing_delay_mean_us).sum(),
+    }
 }
 
 fn seconds(value: f64) -> Duration {

@@ -89,16 +89,30 @@ impl RunError {
 
 /// Tells everything that runs to end. Clones mean the same.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+    /// Whoever told this one apart from the rest; ends it, too.
+    above: Option<Arc<Stop>>,
+}
 
 impl Stop {
     /// From now on, everything ends as soon as it can.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was said.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed) || self.above.as_ref().is_some_and(|stop| stop.is_set())
+    }
+
+    /// Another one for a part of the work: it ends with this one, and may end
+    /// before.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        Self {
+            flag: Arc::default(),
+            above: Some(Arc::new(self.clone())),
+        }
     }
 }

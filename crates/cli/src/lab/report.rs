@@ -1,8 +1,9 @@
 //! `ctcp lab report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ctcp_lab::{Recipe, recipes};
 
 use crate::failure::Failure;
 use crate::output::{self, notice};
@@ -21,12 +22,34 @@ pub(crate) struct ReportArgs {
     json: bool,
 }
 
+/// The embedded recipes, and those that `ctcp lab run FILE.toml` left beside its
+/// results.
+fn recipes_beside(results: &Path) -> Result<Vec<Recipe>, Failure> {
+    let mut known = recipes().to_vec();
+    let files = std::fs::read_dir(results).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = files
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    files.sort();
+    for file in files {
+        let recipe = super::run::read_recipe(&file.display().to_string())?;
+        known.retain(|other| other.id != recipe.id);
+        known.push(recipe);
+    }
+    Ok(known)
+}
+
 /// Writes the report.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let records = ctcp_lab::run::read_results(&args.results).map_err(Failure::usage)?;
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| args.results.join("report"));
-    let summary = ctcp_lab::report::write(&records, &out).map_err(Failure::usage)?;
+    let known = recipes_beside(&args.results)?;
+    let summary = ctcp_lab::report::write_of(&known, &records, &out).map_err(Failure::usage)?;
     for id in &summary.unknown_experiments {
         notice(format_args!(
             "`{id}` is no experiment of this version: left out"

@@ -71,6 +71,21 @@ impl RunArgs {
         }
     }
 
+    /// Leaves recipes given by file beside the results, for the report.
+    fn keep_recipes(&self) -> Result<(), Failure> {
+        for file in self.ids.iter().filter(|id| id.ends_with(".toml")) {
+            let recipe = read_recipe(file)?;
+            let kept = self.out.join(format!("{}.toml", recipe.id));
+            std::fs::create_dir_all(&self.out)
+                .and_then(|()| std::fs::read(file))
+                .and_then(|text| std::fs::write(&kept, text))
+                .map_err(|error| {
+                    Failure::usage(format!("cannot write {}: {error}", kept.display()))
+                })?;
+        }
+        Ok(())
+    }
+
     /// The points of the experiments, of the series added, and of those only what
     /// is asked for.
     fn points(&self) -> Result<Vec<Point>, Failure> {
@@ -110,7 +125,7 @@ impl RunArgs {
     }
 }
 
-fn read_recipe(file: &str) -> Result<Recipe, Failure> {
+pub(super) fn read_recipe(file: &str) -> Result<Recipe, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read the recipe {file}: {error}")))?;
     Recipe::parse(file, &text).map_err(Failure::usage)
@@ -144,6 +159,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         again: args.again,
         provenance: ctcp_lab::run::provenance(&ctcp, programs(&points)),
     };
+    args.keep_recipes()?;
     let plan = Plan::new(points, &options).map_err(Failure::usage)?;
     if plan.skipped > 0 {
         notice(format_args!(

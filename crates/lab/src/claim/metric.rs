@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Bound;
 use crate::point::Workload;
-use crate::record::{FlowOutcome, Record};
+use crate::record::{FlowOutcome, Inside, Record, Sample};
 
 /// A full packet on the wire.
 const PACKET_BYTES: f64 = 1500.0;
@@ -53,14 +53,41 @@ pub enum Metric {
     /// Packets that came through the path with the fewest over those through the
     /// one with the most, in the data direction.
     PathBalance,
+    /// Smoothed round trip at the sender, mean, seconds.
+    SrttS,
+    /// Everything sent, headers and repairs included, Mbit/s.
+    ThroughputMbit,
+    /// Application bytes delivered per byte sent.
+    GoodputShare,
+    /// Mean of window or tokens over time, packets.
+    Tokens,
+    /// The least of the samples of it after the warm-up, packets.
+    TokensLeast,
+    /// The greatest of them.
+    TokensMost,
+    /// Share of the time spent waiting for retransmission timeouts.
+    TimeoutShare,
+    /// Share of the packets sent that did not come.
+    LossSeen,
+    /// The greatest share in any one interval of the samples.
+    LossSeenMost,
+    /// Standard deviation of the goodput of the samples after the warm-up over
+    /// its mean.
+    GoodputVariation,
+    /// Standard deviation of the smoothed round trip of the samples after the
+    /// warm-up over its mean.
+    SrttVariation,
+    /// What an equation gives.
+    Value,
 }
 
 impl Metric {
     /// Its unit, as it stands after a number.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::GoodputMbit => "Mbit/s",
-            Self::CompletionS | Self::PlayoutS | Self::PlayoutExcessS => "s",
+            Self::GoodputMbit | Self::ThroughputMbit => "Mbit/s",
+            Self::CompletionS | Self::PlayoutS | Self::PlayoutExcessS | Self::SrttS => "s",
+            Self::Tokens | Self::TokensLeast | Self::TokensMost => "packets",
             Self::QueueingMs => "ms",
             Self::WindowPackets => "packets",
             _ => "",
@@ -85,6 +112,18 @@ impl Metric {
             Self::QueueingMs => "queueing delay",
             Self::WindowPackets => "packets per round trip",
             Self::PathBalance => "least over most used path",
+            Self::SrttS => "smoothed round trip",
+            Self::ThroughputMbit => "throughput",
+            Self::GoodputShare => "goodput over throughput",
+            Self::Tokens => "tokens",
+            Self::TokensLeast => "least tokens",
+            Self::TokensMost => "most tokens",
+            Self::TimeoutShare => "time in timeout",
+            Self::LossSeen => "loss seen",
+            Self::LossSeenMost => "greatest loss seen",
+            Self::GoodputVariation => "variation of the goodput",
+            Self::SrttVariation => "variation of the round trip",
+            Self::Value => "value",
         }
     }
 
@@ -163,9 +202,59 @@ impl Metric {
                 let segments_per_s = flow.goodput_mbit * 1e6 / (8.0 * SEGMENT_BYTES);
                 exact(segments_per_s * round_trip_s(record)?)
             }
+            Self::SrttS => exact(flow.srtt_ms? / 1e3),
+            Self::Value => exact(flow.value?),
             Self::LossShare | Self::QueueingMs | Self::PathBalance => None,
+            _ => {
+                let inside = flow.inside.as_ref()?;
+                exact(self.of_inside(flow, inside, workload)?)
+            }
         }
     }
+
+    fn of_inside(self, flow: &FlowOutcome, inside: &Inside, workload: &Workload) -> Option<f64> {
+        let warmup_s = match workload {
+            Workload::Bulk { warmup_s, .. } => *warmup_s,
+            _ => 0.0,
+        };
+        let samples = || {
+            let all = inside.samples.iter();
+            all.filter(move |sample| sample.time_s > warmup_s)
+        };
+        match self {
+            Self::ThroughputMbit => Some(inside.throughput_mbit),
+            Self::GoodputShare => Some(flow.goodput_mbit / inside.throughput_mbit),
+            Self::Tokens => Some(inside.window_packets),
+            Self::TimeoutShare => Some(inside.timeout_share),
+            Self::LossSeen => Some(inside.loss_seen),
+            Self::TokensLeast => samples().map(|s| s.window_packets).reduce(f64::min),
+            Self::TokensMost => samples().map(|s| s.window_packets).reduce(f64::max),
+            Self::LossSeenMost => samples().filter_map(|s| s.loss_seen).reduce(f64::max),
+            Self::GoodputVariation => variation(samples().map(|s| s.goodput_mbit)),
+            Self::SrttVariation => variation(samples().filter_map(|s| s.srtt_ms)),
+            _ => None,
+        }
+    }
+
+    /// Its value in a sample; none if samples do not have it.
+    pub(crate) fn of_sample(self, sample: &Sample) -> Option<f64> {
+        match self {
+            Self::GoodputMbit => Some(sample.goodput_mbit),
+            Self::Tokens => Some(sample.window_packets),
+            Self::SrttS => sample.srtt_ms.map(|srtt| srtt / 1e3),
+            Self::LossSeen => sample.loss_seen,
+            _ => None,
+        }
+    }
+}
+
+/// Standard deviation over mean; none of nothing.
+fn variation(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let count = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    let variation = (squares / count).sqrt() / mean;
+    variation.is_finite().then_some(variation)
 }
 
 /// Mean length of a full packet's round trip on the first path.

@@ -23,6 +23,8 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
         mtu_bytes: 1500,
         loss_down: loss(process),
         loss_up: loss(Process::None),
+        hops: 1,
+        ecn_queue_share: None,
     };
     let flow = |name: &str| Flow {
         name: name.to_owned(),
@@ -49,6 +51,7 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
         paths: vec![path],
         flows: vec![flow("first"), flow("second")],
         time_limit_s: 300.0,
+        sample_s: None,
     }
 }
 

@@ -225,6 +225,16 @@ impl Drawing<'_> {
             let points: Vec<_> = dots.filter_map(|dot| self.at(dot, 0.0)).collect();
             canvas.poly(&points, "theory", dash(curve), 1.0);
         }
+        for curve in of_kind(Kind::Trace) {
+            let points: Vec<_> = curve
+                .dots
+                .iter()
+                .filter_map(|dot| self.at(dot, 0.0))
+                .collect();
+            canvas.group(curve.hue);
+            canvas.poly(&points, "line", dash(curve), opacity(curve));
+            canvas.close();
+        }
         let count = of_kind(Kind::Measured).count();
         for (index, curve) in of_kind(Kind::Measured).enumerate() {
             self.measured(canvas, curve, self.shift(index, count));
@@ -412,6 +422,10 @@ fn swatch(canvas: &mut Canvas, curve: &Curve, shape: Mark, left: f64, y: f64) {
     match curve.kind {
         Kind::Printed => canvas.mark((left + 13.0, y), Mark::Printed, ""),
         Kind::Theory => canvas.poly(&[(left, y), (left + 26.0, y)], "theory", dash(curve), 1.0),
+        Kind::Trace => {
+            let ends = [(left, y), (left + 26.0, y)];
+            canvas.poly(&ends, "line", dash(curve), opacity(curve));
+        }
         Kind::Measured => {
             let ends = [(left, y), (left + 26.0, y)];
             canvas.poly(&ends, "line", dash(curve), opacity(curve));

@@ -3,7 +3,7 @@
 use super::{ChartData, Figure, Printed};
 
 /// Files of printed values, embedded.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("cc14_fig9.csv", include_str!("../../data/cc14_fig9.csv")),
     ("cc14_fig10.csv", include_str!("../../data/cc14_fig10.csv")),
     ("cc14_video.csv", include_str!("../../data/cc14_video.csv")),
@@ -11,6 +11,10 @@ const FILES: [(&str, &str); 6] = [
     (
         "mp12_table5.csv",
         include_str!("../../data/mp12_table5.csv"),
+    ),
+    (
+        "model_table1.csv",
+        include_str!("../../data/model_table1.csv"),
     ),
     (
         "mp12_table4.csv",

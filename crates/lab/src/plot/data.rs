@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{CurveSpec, Figure, ScaleKind, printed_points};
 use crate::claim::{Bound, PlaceKey, Results};
 use crate::point::System;
-use crate::recipe::{Recipe, SystemSpec};
+use crate::recipe::{FlowSpec, Recipe};
+
+/// The axis of figures that show one run over time.
+pub(crate) const TIME: &str = "time_s";
 
 /// A figure's content.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +54,8 @@ pub enum Kind {
     Printed,
     /// From a formula.
     Theory,
+    /// From the samples of one run.
+    Trace,
 }
 
 impl Kind {
@@ -60,6 +65,7 @@ impl Kind {
             Self::Measured => "measured",
             Self::Printed => "printed",
             Self::Theory => "theory",
+            Self::Trace => "trace",
         }
     }
 }
@@ -116,8 +122,22 @@ impl Hue {
         }
     }
 
-    fn of(system: &SystemSpec) -> Self {
-        Self::of_congestion(&system.congestion, system.is_ctcp())
+    fn of(flow: &FlowSpec) -> Self {
+        if let Some(system) = &flow.system {
+            return Self::of_congestion(&system.congestion, system.is_ctcp());
+        }
+        let Some((name, settings)) = flow.simulated.iter().flatten().next() else {
+            return Self::Ink;
+        };
+        let congestion = settings.get("congestion").and_then(toml::Value::as_str);
+        match name.as_str() {
+            "ctcp" => Self::of_congestion(congestion.unwrap_or("auto"), true),
+            "tcp" => Self::of_congestion(congestion.unwrap_or("reno"), false),
+            "tcp-cd" | "tcp-nc" => Self::Ctcp,
+            "go-back-n" => Self::Reno,
+            "tcp-la" => Self::Fast,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -128,6 +148,11 @@ impl System {
             Self::Tcp { congestion } => congestion.clone(),
             Self::Mptcp { congestion } => format!("MPTCP {congestion}"),
             Self::Ctcp { congestion, .. } => format!("CTCP {congestion}"),
+            Self::Simulated { transport } => {
+                let names: Vec<&str> = transport.keys().map(String::as_str).collect();
+                names.join(" ")
+            }
+            Self::Model { name, .. } => format!("model {name}"),
             Self::External { client_command, .. } => client_command.clone(),
         }
     }
@@ -235,7 +260,7 @@ fn hue(recipe: &Recipe, series: &str, flow: &str) -> Hue {
     };
     let found = series.flows.iter().find(|f| f.name == flow);
     let found = found.or(series.flows.first());
-    found.map_or(Hue::Ink, |flow_spec| Hue::of(&flow_spec.system))
+    found.map_or(Hue::Ink, Hue::of)
 }
 
 fn measured(
@@ -248,6 +273,18 @@ fn measured(
 ) -> Option<Curve> {
     let is_here =
         |at: &&BTreeMap<String, f64>| fixed.iter().all(|(axis, v)| at.get(axis) == Some(v));
+    if figure.x.axis == TIME {
+        let mut here = places.iter().filter(is_here);
+        let dots = here.find_map(|at| trace(figure, results, spec, at))?;
+        return Some(Curve {
+            label: named(recipe, figure, spec, fixed),
+            kind: Kind::Trace,
+            hue: hue(recipe, &spec.series, &spec.flow),
+            variant: 0,
+            variants: 1,
+            dots,
+        });
+    }
     let mut dots: Vec<Dot> = places
         .iter()
         .filter(is_here)
@@ -266,24 +303,70 @@ fn measured(
         })
         .collect();
     dots.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let mut text = label(spec);
-    if let Some(value) = fixed.get(&figure.split) {
-        let split = recipe.sweep_by_axis(&figure.split);
-        let value = split.map_or(String::new(), |sweep| sweep.describe(*value));
-        text = if figure.panel == "series" || figure.curves.len() == 1 {
-            value
-        } else {
-            format!("{text}, {value}")
-        };
-    }
     (!dots.is_empty()).then(|| Curve {
-        label: text,
+        label: named(recipe, figure, spec, fixed),
         kind: Kind::Measured,
         hue: hue(recipe, &spec.series, &spec.flow),
         variant: 0,
         variants: 1,
         dots,
     })
+}
+
+/// What the legend calls a curve.
+fn named(
+    recipe: &Recipe,
+    figure: &Figure,
+    spec: &CurveSpec,
+    fixed: &BTreeMap<String, f64>,
+) -> String {
+    let text = label(spec);
+    let Some(value) = fixed.get(&figure.split) else {
+        return text;
+    };
+    let split = recipe.sweep_by_axis(&figure.split);
+    let value = split.map_or(String::new(), |sweep| sweep.describe(*value));
+    if figure.panel == "series" || figure.curves.len() == 1 {
+        value
+    } else {
+        format!("{text}, {value}")
+    }
+}
+
+/// A flow over time, in the first run there that was sampled.
+fn trace(
+    figure: &Figure,
+    results: &Results<'_>,
+    spec: &CurveSpec,
+    at: &BTreeMap<String, f64>,
+) -> Option<Vec<Dot>> {
+    let runs = results.at(&spec.series, &PlaceKey::new(at)).iter();
+    let record = runs.min_by_key(|record| record.point.repetition)?;
+    let flow = match spec.flow.as_str() {
+        "" => record.flows.first()?,
+        name => record.flows.iter().find(|flow| flow.name == name)?,
+    };
+    let samples = flow.inside.iter().flat_map(|inside| &inside.samples);
+    let is_shown = |x: f64| {
+        figure
+            .x
+            .within
+            .is_none_or(|[from, to]| (from..=to).contains(&x))
+    };
+    let dots: Vec<Dot> = samples
+        .filter(|sample| is_shown(sample.time_s))
+        .filter_map(|sample| {
+            Some(Dot {
+                x: sample.time_s,
+                y: figure.y.metric.of_sample(sample)?,
+                half_width: None,
+                bound: Bound::Exact,
+                runs: 1,
+                is_busy: false,
+            })
+        })
+        .collect();
+    (!dots.is_empty()).then_some(dots)
 }
 
 /// Numbers the curves that share a colour.

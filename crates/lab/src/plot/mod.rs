@@ -7,6 +7,8 @@ mod data;
 mod scale;
 mod svg;
 
+pub(crate) use data::TIME;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -55,13 +57,16 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XAxis {
-    /// The axis of the sweep.
+    /// The axis of the sweep; `time_s`: one run over time, by its samples.
     pub axis: String,
     /// Its title.
     pub label: String,
     /// How values are laid out.
     #[serde(default)]
     pub scale: ScaleKind,
+    /// Of a run over time only this part, seconds.
+    #[serde(default)]
+    pub within: Option<[f64; 2]>,
 }
 
 /// The vertical axis.

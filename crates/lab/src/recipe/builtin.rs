@@ -7,6 +7,10 @@ use super::Recipe;
 /// Files of `recipes/`, in the order in which they are listed.
 const FILES: &[(&str, &str)] = &[
     ("readme", include_str!("../../recipes/readme.toml")),
+    (
+        "testbed-check",
+        include_str!("../../recipes/testbed-check.toml"),
+    ),
     ("cc14-fig2a", include_str!("../../recipes/cc14-fig2a.toml")),
     ("cc14-fig2b", include_str!("../../recipes/cc14-fig2b.toml")),
     ("cc14-fig3", include_str!("../../recipes/cc14-fig3.toml")),
@@ -29,6 +33,25 @@ const FILES: &[(&str, &str)] = &[
     ("mp12-proxy", include_str!("../../recipes/mp12-proxy.toml")),
     ("paths-grid", include_str!("../../recipes/paths-grid.toml")),
     ("paths-cold", include_str!("../../recipes/paths-cold.toml")),
+    ("fec-fig1a", include_str!("../../recipes/fec-fig1a.toml")),
+    ("fec-fig1b", include_str!("../../recipes/fec-fig1b.toml")),
+    ("fec-fig2", include_str!("../../recipes/fec-fig2.toml")),
+    ("fec-fig7", include_str!("../../recipes/fec-fig7.toml")),
+    ("fec-fig8", include_str!("../../recipes/fec-fig8.toml")),
+    ("sat-fig2", include_str!("../../recipes/sat-fig2.toml")),
+    ("sat-fig3", include_str!("../../recipes/sat-fig3.toml")),
+    ("sat-fig4", include_str!("../../recipes/sat-fig4.toml")),
+    ("model-fig2", include_str!("../../recipes/model-fig2.toml")),
+    ("model-fig5", include_str!("../../recipes/model-fig5.toml")),
+    ("model-fig6", include_str!("../../recipes/model-fig6.toml")),
+    (
+        "model-fig10",
+        include_str!("../../recipes/model-fig10.toml"),
+    ),
+    (
+        "model-table1",
+        include_str!("../../recipes/model-table1.toml"),
+    ),
 ];
 
 /// All embedded recipes, in the papers' order.

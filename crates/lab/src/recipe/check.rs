@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Recipe, RecipeError, Setting, Settings, Sweep};
+use super::{FlowSpec, Recipe, RecipeError, Setting, Settings, Sweep};
 use crate::claim::{Claim, Restrictions, Value};
-use crate::plot::{Csv, Figure, Printed};
+use crate::plot::{Csv, Figure, Printed, TIME};
 
 /// A recipe with the text it was read from, for errors.
 struct Checker<'a> {
@@ -142,10 +142,38 @@ impl Checker<'_> {
                 return self.refuse(&series.name, message);
             }
             self.unique("a flow", series.flows.iter().map(|flow| &flow.name))?;
+            for flow in &series.flows {
+                self.transport(flow)?;
+            }
             self.restrictions(&series.only)?;
             for skip in &series.skip {
                 self.restrictions(skip)?;
             }
+        }
+        Ok(())
+    }
+
+    /// A flow has one transport, and one that exists.
+    fn transport(&self, flow: &FlowSpec) -> Result<(), RecipeError> {
+        let given = [
+            flow.system.is_some(),
+            flow.simulated.is_some(),
+            flow.model.is_some(),
+        ];
+        if given.iter().filter(|&&is_given| is_given).count() != 1 {
+            let name = &flow.name;
+            let message =
+                format!("the flow `{name}` needs one of `system`, `simulated` and `model`");
+            return self.refuse(name, message);
+        }
+        for table in flow.simulated.iter() {
+            let possible = ctcp_sim::file::transport(table);
+            possible.or_else(|message| self.refuse(&flow.name, message))?;
+        }
+        for model in flow.model.iter() {
+            model.from.values().try_for_each(|axis| self.axis(axis))?;
+            let found = ctcp_model::model_by_name(&model.name);
+            found.or_else(|error| self.refuse(&model.name, error.to_string()))?;
         }
         Ok(())
     }
@@ -168,11 +196,15 @@ impl Checker<'_> {
         if flow.is_empty() || flow == "all" {
             return Ok(());
         }
-        self.known("flow", flow, flows.map(|flow| flow.name.as_str()))
+        let names: Vec<String> = flows.flat_map(FlowSpec::names).collect();
+        self.known("flow", flow, names.iter().map(String::as_str))
     }
 
     fn figure(&self, figure: &Figure) -> Result<(), RecipeError> {
-        self.axis(&figure.x.axis)?;
+        match figure.x.axis == TIME {
+            true => self.samples(figure)?,
+            false => self.axis(&figure.x.axis)?,
+        }
         for curve in &figure.curves {
             self.flow(&curve.series, &curve.flow)?;
         }
@@ -185,6 +217,20 @@ impl Checker<'_> {
         let printed = self.recipe.printed.iter().map(|one| one.name.as_str());
         let mut marks = figure.printed.iter();
         marks.try_for_each(|name| self.known("printed set", name, printed.clone()))
+    }
+
+    /// A figure over time needs samples.
+    fn samples(&self, figure: &Figure) -> Result<(), RecipeError> {
+        match self.recipe.sample_s {
+            Some(_) => Ok(()),
+            None => {
+                let message = format!(
+                    "the figure {} is over time: the recipe needs `sample_s`",
+                    figure.id
+                );
+                self.refuse(TIME, message)
+            }
+        }
     }
 
     fn printed(&self, printed: &Printed) -> Result<(), RecipeError> {

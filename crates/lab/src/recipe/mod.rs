@@ -21,7 +21,7 @@ use serde::Deserialize;
 pub use builtin::recipes;
 pub use error::RecipeError;
 pub use radio::Radio;
-pub use settings::{FlowSpec, LossSpec, PathSpec, Settings, SystemSpec, WorkloadSpec};
+pub use settings::{FlowSpec, LossSpec, ModelSpec, PathSpec, Settings, SystemSpec, WorkloadSpec};
 pub use value::{Bdp, Burst, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
 
 use crate::claim::{Claim, Restrictions};
@@ -43,6 +43,9 @@ pub enum Scale {
 pub struct Recipe {
     /// What users type, such as `cc14-fig2a`.
     pub id: String,
+    /// Other ids that mean it: figures that rest on the same runs.
+    #[serde(default)]
+    pub covers: Vec<String>,
     /// A short headline.
     pub title: String,
     /// Where it stands in which paper.
@@ -54,6 +57,9 @@ pub struct Recipe {
     /// A run is cut after this long.
     #[serde(default = "time_limit")]
     pub time_limit_s: Span,
+    /// What the flows do over time is kept at this interval; left out: not at all.
+    #[serde(default)]
+    pub sample_s: Option<Span>,
     /// Runs of every point, with different seeds.
     pub repetitions: Scaled<Count>,
     /// The paths, at least one.
@@ -209,14 +215,14 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// The embedded recipe of this id.
+    /// The embedded recipe of this id, or the one that covers it.
     ///
     /// # Errors
     /// [`RecipeError::Unknown`] with the ids that there are.
     pub fn by_id(id: &str) -> Result<&'static Self, RecipeError> {
         recipes()
             .iter()
-            .find(|recipe| recipe.id == id)
+            .find(|recipe| recipe.id == id || recipe.covers.iter().any(|other| other == id))
             .ok_or_else(|| RecipeError::Unknown {
                 id: id.to_owned(),
                 known: recipes().iter().map(|recipe| recipe.id.clone()).collect(),

@@ -7,13 +7,15 @@
 
 use serde::Deserialize;
 
-use super::value::{Burst, Bytes, Mbit, Millis, Retries, Share};
+use super::value::{Burst, Bytes, Count, Mbit, Millis, Retries, Share};
 use crate::point::Process;
 
 /// Loss that is not independent, or that follows from something else.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Radio {
+    /// Every n-th packet.
+    EveryNth(Count),
     /// In bursts.
     GilbertElliott {
         /// Mean share.
@@ -58,6 +60,7 @@ impl Radio {
     /// The process, for packets of `mtu_bytes`.
     pub(super) fn process(&self, mtu_bytes: u32) -> Process {
         match self {
+            Self::EveryNth(n) => Process::EveryNth { n: n.get() as u64 },
             Self::GilbertElliott {
                 share,
                 burst_packets,

@@ -1,5 +1,6 @@
 //! What a path, a flow and a workload are in a recipe.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -9,7 +10,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::radio::{self, Radio};
 use super::value::{Bdp, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
-use crate::point::{Position, Process, Program, System};
+use crate::point::{Gives, Position, Process, Program, System};
 
 /// A number, or something with keys.
 pub(super) enum NumberOr<T> {
@@ -72,6 +73,16 @@ pub struct PathSpec {
     pub loss_up: LossSpec,
     /// Where both are.
     pub loss_position: Position,
+    /// Links in a row that it is made of.
+    #[serde(default = "one_hop")]
+    pub hops: Count,
+    /// Marks instead of drops from this share of the queue on.
+    #[serde(default)]
+    pub ecn_queue_share: Option<Share>,
+}
+
+fn one_hop() -> Count {
+    Count::new(1.0).expect("one is a count")
 }
 
 /// What the papers' hosts send.
@@ -96,8 +107,8 @@ impl Default for LossSpec {
 
 impl<'de> Deserialize<'de> for LossSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a share lost, or one of { gilbert_elliott = … }, { interference = … }, \
-                        { hidden_terminal = … }";
+        let expected = "a share lost, or one of { gilbert_elliott = … }, { every_nth = … }, \
+                        { interference = … }, { hidden_terminal = … }";
         match number_or(deserializer, expected)? {
             NumberOr::Number(share) => Share::new(share)
                 .map(Self::Bernoulli)
@@ -151,6 +162,13 @@ pub struct Settings {
     pub duration_s: Option<Scaled<Span>>,
     /// Who fetches or plays.
     pub program: Option<Program>,
+    /// Settings of simulated transports, by flow and key: `udp.udp.rate` is the
+    /// rate of the flow `udp`. Flows that a series does not have do not matter.
+    #[serde(default)]
+    pub simulated: BTreeMap<String, toml::Value>,
+    /// Parameters of equations.
+    #[serde(default)]
+    pub model: BTreeMap<String, f64>,
 }
 
 /// One flow of a series.
@@ -160,8 +178,19 @@ pub struct FlowSpec {
     /// What claims and figures call it.
     #[serde(default = "measured")]
     pub name: String,
-    /// The transport.
-    pub system: SystemSpec,
+    /// The transport, unless one of the next two is given.
+    #[serde(default)]
+    pub system: Option<SystemSpec>,
+    /// A transport of the simulator with its settings, as a scenario of
+    /// `ctcp sim` has them.
+    #[serde(default)]
+    pub simulated: Option<toml::Table>,
+    /// An equation in place of a flow.
+    #[serde(default)]
+    pub model: Option<ModelSpec>,
+    /// So many of them, each with a number behind its name.
+    #[serde(default = "one_hop")]
+    pub copies: Count,
     /// `--redundancy` of CTCP.
     #[serde(default)]
     pub redundancy: String,
@@ -174,9 +203,34 @@ pub struct FlowSpec {
     /// When it starts.
     #[serde(default = "at_once")]
     pub start_s: Seconds,
+    /// It starts up to so much later, by chance; all series alike.
+    #[serde(default = "at_once")]
+    pub start_within_s: Seconds,
     /// Delay beyond that of the paths.
     #[serde(default)]
     pub extra_rtt_ms: Option<Millis>,
+}
+
+/// An equation of `ctcp model`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Its name.
+    pub name: String,
+    /// How it is read; empty: its first reading.
+    #[serde(default)]
+    pub reading: String,
+    /// Its parameters; what is left out has the model's default.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, f64>,
+    /// Parameters that take the value of an axis.
+    #[serde(default)]
+    pub from: BTreeMap<String, String>,
+    /// Which of its outputs is taken.
+    pub output: String,
+    /// As what.
+    #[serde(default)]
+    pub gives: Gives,
 }
 
 fn measured() -> String {
@@ -268,10 +322,36 @@ impl<'de> Deserialize<'de> for SystemSpec {
 }
 
 impl FlowSpec {
-    /// The transport as a point has it.
-    pub(super) fn system(&self) -> System {
-        let congestion = self.system.congestion.clone();
-        match self.system.family {
+    /// Its names: one, or one for each copy.
+    pub(super) fn names(&self) -> Vec<String> {
+        match self.copies.get() as u32 {
+            1 => vec![self.name.clone()],
+            count => (1..=count).map(|n| format!("{}-{n}", self.name)).collect(),
+        }
+    }
+
+    /// The transport as a point at the place `at` has it.
+    ///
+    /// # Errors
+    /// What is wrong, if the settings do not fit the simulated transport.
+    pub(super) fn system(
+        &self,
+        overrides: &Settings,
+        at: &BTreeMap<String, f64>,
+    ) -> Result<System, String> {
+        if let Some(transport) = &self.simulated {
+            let transport = overrides.simulated(&self.name, transport)?;
+            return Ok(System::Simulated { transport });
+        }
+        if let Some(model) = &self.model {
+            return model.system(overrides, at);
+        }
+        let system = self.system.as_ref().ok_or_else(|| {
+            let name = &self.name;
+            format!("the flow `{name}` needs `system`, `simulated` or `model`")
+        })?;
+        let congestion = system.congestion.clone();
+        Ok(match system.family {
             Family::Tcp => System::Tcp { congestion },
             Family::Mptcp => System::Mptcp { congestion },
             Family::Ctcp => System::Ctcp {
@@ -279,7 +359,50 @@ impl FlowSpec {
                 redundancy: self.redundancy.clone(),
                 arguments: self.arguments.clone(),
             },
+        })
+    }
+}
+
+impl ModelSpec {
+    fn system(&self, overrides: &Settings, at: &BTreeMap<String, f64>) -> Result<System, String> {
+        let mut parameters = self.parameters.clone();
+        for (parameter, axis) in &self.from {
+            let value = at
+                .get(axis)
+                .ok_or_else(|| format!("the parameter `{parameter}` has no axis `{axis}`"))?;
+            parameters.insert(parameter.clone(), *value);
         }
+        let model = ctcp_model::model_by_name(&self.name).map_err(|error| error.to_string())?;
+        let known = |name: &&String| model.parameter(name).is_ok();
+        let set = overrides.model.iter().filter(|(name, _)| known(name));
+        parameters.extend(set.map(|(name, value)| (name.clone(), *value)));
+        Ok(System::Model {
+            name: self.name.clone(),
+            reading: self.reading.clone(),
+            parameters,
+            output: self.output.clone(),
+            gives: self.gives,
+        })
+    }
+}
+
+impl Settings {
+    /// The transport of a flow with what the settings say of it.
+    fn simulated(&self, flow: &str, transport: &toml::Table) -> Result<toml::Table, String> {
+        let mut changed = transport.clone();
+        for (key, value) in &self.simulated {
+            let Some((_, path)) = key.split_once('.').filter(|(name, _)| *name == flow) else {
+                continue;
+            };
+            let (table, key) = path
+                .split_once('.')
+                .ok_or_else(|| format!("`{key}` is no FLOW.TRANSPORT.KEY"))?;
+            // Series may carry a flow of one name by different transports.
+            if let Some(toml::Value::Table(settings)) = changed.get_mut(table) {
+                settings.insert(key.to_owned(), value.clone());
+            }
+        }
+        Ok(changed)
     }
 }
 

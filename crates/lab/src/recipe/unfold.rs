@@ -58,6 +58,16 @@ impl Recipe {
         Some((self.paths[0].unfold(&overrides), bytes))
     }
 
+    /// A place that asks for something impossible.
+    fn impossible(&self, key: &str, message: String) -> RecipeError {
+        RecipeError::Text {
+            recipe: self.id.clone(),
+            line: 1,
+            key: key.to_owned(),
+            message,
+        }
+    }
+
     fn repetitions_of(&self, series: &Series, scale: Scale) -> u32 {
         let counts = series.repetitions.as_ref().unwrap_or(&self.repetitions);
         counts.at(scale).get() as u32
@@ -96,31 +106,36 @@ impl Recipe {
             for setting in sweep.settings() {
                 overrides
                     .give(setting, case.at, &self.paths[0])
-                    .map_err(|message| RecipeError::Text {
-                        recipe: self.id.clone(),
-                        line: 1,
-                        key: sweep.axis.clone(),
-                        message,
-                    })?;
+                    .map_err(|message| self.impossible(&sweep.axis, message))?;
             }
         }
         overrides.take(&series.set);
         let paths = self.paths_of(series, &overrides)?;
-        let flows = series.flows.iter().map(|flow| Flow {
-            name: flow.name.clone(),
-            system: flow.system(),
-            workload: flow
-                .workload
-                .as_ref()
-                .unwrap_or(&self.workload)
-                .unfold(&overrides, scale),
-            start_s: flow.start_s.get(),
-            extra_rtt_ms: flow.extra_rtt_ms.map_or(0.0, Millis::get),
-        });
         let loss_seed = Seed::new(seed)
             .text(&self.id)
             .place(&at)
             .number(u64::from(repetition));
+        let mut flows = Vec::new();
+        for flow in &series.flows {
+            let system = flow.system(&overrides, &at).map_err(|message| {
+                let series = &series.name;
+                self.impossible(series, format!("series `{series}`: {message}"))
+            })?;
+            flows.extend(flow.names().into_iter().map(|name| {
+                Flow {
+                    start_s: flow.start_s.get()
+                        + flow.start_within_s.get() * loss_seed.text(&name).share(),
+                    name,
+                    system: system.clone(),
+                    workload: flow
+                        .workload
+                        .as_ref()
+                        .unwrap_or(&self.workload)
+                        .unfold(&overrides, scale),
+                    extra_rtt_ms: flow.extra_rtt_ms.map_or(0.0, Millis::get),
+                }
+            }));
+        }
         Ok(Point {
             experiment: self.id.clone(),
             series: series.name.clone(),
@@ -129,8 +144,9 @@ impl Recipe {
             loss_seed: loss_seed.value(),
             venue: series.venue,
             paths,
-            flows: flows.collect(),
+            flows,
             time_limit_s: self.time_limit_s.get(),
+            sample_s: self.sample_s.map(super::Span::get),
             at,
         })
     }
@@ -226,6 +242,8 @@ impl Settings {
             duration_s,
             program
         );
+        self.simulated.extend(other.simulated.clone());
+        self.model.extend(other.model.clone());
     }
 
     /// Gives one setting a value of a sweep.
@@ -289,6 +307,8 @@ impl PathSpec {
             mtu_bytes: self.mtu_bytes,
             loss_down: loss(&down),
             loss_up: loss(&up),
+            hops: self.hops.get() as u32,
+            ecn_queue_share: self.ecn_queue_share.map(Share::get),
         }
     }
 }
@@ -368,6 +388,11 @@ impl Seed {
         })
     }
 
+    /// A share of one, below one.
+    fn share(self) -> f64 {
+        self.value() as f64 / (1_u64 << 53) as f64
+    }
+
     fn value(self) -> u64 {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -383,6 +408,7 @@ impl Process {
         match self {
             Self::None => Some(0.0),
             Self::Bernoulli { share } | Self::GilbertElliott { share, .. } => Some(*share),
+            Self::EveryNth { n } => Some(1.0 / *n as f64),
             Self::Interference { .. } => None,
         }
     }

@@ -56,7 +56,7 @@ pub struct ReportSummary {
     pub not_met: usize,
     /// Claims that nothing here could tell.
     pub not_measured: usize,
-    /// Experiments of records that no embedded recipe describes; left out.
+    /// Experiments of records that no recipe describes; left out.
     pub unknown_experiments: Vec<String>,
 }
 
@@ -126,7 +126,19 @@ pub fn sections<'a>(recipes: &'a [Recipe], records: &'a [Record]) -> Vec<Section
 /// [`ReportError::NoRecords`] without a record of a known experiment;
 /// [`ReportError::Write`] if a file cannot be written.
 pub fn write(records: &[Record], out_dir: &Path) -> Result<ReportSummary, ReportError> {
-    let sections = sections(recipes(), records);
+    write_of(recipes(), records, out_dir)
+}
+
+/// The same on the records of these recipes.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_of(
+    recipes: &[Recipe],
+    records: &[Record],
+    out_dir: &Path,
+) -> Result<ReportSummary, ReportError> {
+    let sections = sections(recipes, records);
     if sections.is_empty() {
         return Err(ReportError::NoRecords);
     }

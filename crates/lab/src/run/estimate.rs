@@ -76,6 +76,7 @@ fn goodput_mbit(system: &System, path: &Path) -> f64 {
     let p = match path.loss_down.process {
         Process::None => 0.0,
         Process::Bernoulli { share } | Process::GilbertElliott { share, .. } => share,
+        Process::EveryNth { n } => 1.0 / n as f64,
         Process::Interference {
             period_ms,
             pulse_ms,
@@ -85,7 +86,10 @@ fn goodput_mbit(system: &System, path: &Path) -> f64 {
     let most = path.rate_mbit * 0.95 * (1.0 - p);
     let is_loss_based = match system {
         System::Tcp { congestion } | System::Mptcp { congestion } => congestion != "bbr",
-        System::Ctcp { .. } | System::External { .. } => false,
+        System::Ctcp { .. }
+        | System::External { .. }
+        | System::Simulated { .. }
+        | System::Model { .. } => false,
     };
     if !is_loss_based || p <= 0.0 {
         return most.max(1e-6);

@@ -85,7 +85,7 @@ impl Bed {
         for (index, flow) in point.flows.iter().enumerate() {
             let congestion = match &flow.system {
                 System::Tcp { congestion } | System::Mptcp { congestion } => Some(congestion),
-                System::Ctcp { .. } | System::External { .. } => None,
+                _ => None,
             };
             for path in 0..self.path_count {
                 let (near, far) = (

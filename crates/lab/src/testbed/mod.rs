@@ -235,11 +235,19 @@ impl Venue for Testbed {
         }
         let bed = Arc::new(Bed::put_up(point)?);
         let began = Instant::now();
+        // A flow that fails ends the others: there is no outcome without it.
+        let stop = &stop.part();
         let outcomes = thread::scope(|scope| {
             let flows: Vec<_> = (0..point.flows.len())
                 .map(|index| {
                     let (bed, keys) = (&bed, keys.as_ref());
-                    scope.spawn(move || self.run_flow(bed, point, index, keys, began, stop))
+                    scope.spawn(move || {
+                        let outcome = self.run_flow(bed, point, index, keys, began, stop);
+                        if outcome.is_err() {
+                            stop.set();
+                        }
+                        outcome
+                    })
                 })
                 .collect();
             let joined = flows.into_iter().map(|flow| flow.join());
@@ -247,7 +255,7 @@ impl Venue for Testbed {
                 .map(|flow| flow.expect("flows do not panic"))
                 .collect::<Vec<_>>()
         });
-        let mut flows = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut flows = all_or_cause(outcomes)?;
         if flows.len() > 1 {
             // Not to be told apart on a common path.
             flows.iter_mut().for_each(|flow| flow.wire_bytes = None);
@@ -258,6 +266,18 @@ impl Venue for Testbed {
             paths,
             timing: Some(timing),
         })
+    }
+}
+
+/// All outcomes, or the first failure that is not the end of a flow because
+/// another one failed.
+fn all_or_cause(
+    outcomes: Vec<Result<FlowOutcome, RunError>>,
+) -> Result<Vec<FlowOutcome>, RunError> {
+    let is_cause = |one: &Result<FlowOutcome, RunError>| matches!(one, Err(RunError::Failed(_)));
+    match outcomes.iter().position(is_cause) {
+        Some(place) => outcomes.into_iter().skip(place).take(1).collect(),
+        None => outcomes.into_iter().collect(),
     }
 }
 
@@ -289,6 +309,19 @@ const CORES_PER_MBIT: f64 = 0.005;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_point_names_the_flow_that_failed_and_not_those_that_ended_with_it() {
+        let failed = RunError::Failed("no way".into());
+        let mixed = vec![
+            Ok(FlowOutcome::default()),
+            Err(RunError::Interrupted),
+            Err(failed.clone()),
+        ];
+        assert_eq!(all_or_cause(mixed), Err(failed));
+        let stopped = vec![Err(RunError::Interrupted), Ok(FlowOutcome::default())];
+        assert_eq!(all_or_cause(stopped), Err(RunError::Interrupted));
+    }
 
     #[test]
     fn what_a_killed_run_left_is_removed_and_nothing_else() {

@@ -58,6 +58,12 @@ fn check_point(point: &Point) -> Result<(), Unable> {
         }
     }
     for flow in &point.flows {
+        if matches!(flow.system, System::Simulated { .. } | System::Model { .. }) {
+            return refuse(format!(
+                "flow `{}` is simulated or computed: give its series `venue = \"simulator\"`",
+                flow.name
+            ));
+        }
         if flow.extra_rtt_ms != 0.0 {
             return refuse(format!(
                 "flow `{}` has a delay of its own: only the simulator has that",

@@ -28,6 +28,8 @@ pub(crate) fn point() -> Point {
             mtu_bytes: 1500,
             loss_down: lossless(),
             loss_up: lossless(),
+            hops: 1,
+            ecn_queue_share: None,
         }],
         flows: vec![Flow {
             name: "measured".into(),
@@ -42,5 +44,6 @@ pub(crate) fn point() -> Point {
             extra_rtt_ms: 0.0,
         }],
         time_limit_s: 300.0,
+        sample_s: None,
     }
 }

@@ -78,6 +78,9 @@ impl Transport {
                 common.extend(arguments.iter().cloned());
                 Self::start_ctcp(bed, kit, index, socks, common, &deadline)
             }
+            System::Simulated { .. } | System::Model { .. } => Err(RunError::Failed(
+                "simulated transports and equations do not run on the testbed".into(),
+            )),
             System::External {
                 server_command,
                 client_command,

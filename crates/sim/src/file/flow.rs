@@ -199,7 +199,7 @@ impl FlowFile {
             .collect()
     }
 
-    fn transport(&self) -> Result<Transport, String> {
+    pub(super) fn transport(&self) -> Result<Transport, String> {
         let count = usize::from(self.tcp.is_some())
             + usize::from(self.ctcp.is_some())
             + usize::from(self.tcp_la.is_some())

@@ -20,7 +20,7 @@ use self::flow::FlowFile;
 use self::network::NetworkFile;
 use self::quantity::{PositiveSpan, Span};
 pub use self::sweep::Setting;
-use crate::scenario::{EVENTS_MAX, Scenario, ScenarioError};
+use crate::scenario::{EVENTS_MAX, Scenario, ScenarioError, Transport};
 
 /// Runs that one file may unfold into.
 const RUNS_MAX: usize = 100_000;
@@ -175,6 +175,23 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Batch, Fil
         }
     }
     Ok(batch)
+}
+
+/// Reads a transport by itself: a table such as `{ tcp = { congestion = "cubic" } }`,
+/// as a `[[flow]]` has it.
+///
+/// # Errors
+/// What is wrong, and what is allowed.
+pub fn transport(table: &toml::Table) -> Result<Transport, String> {
+    let mut own = table.clone();
+    own.insert("name".to_owned(), "flow".into());
+    let flow: FlowFile = own
+        .try_into()
+        .map_err(|error: toml::de::Error| error.message().to_owned())?;
+    match table.len() {
+        1 => flow.transport(),
+        _ => Err("a transport is a table of one key, such as `tcp = {}`".to_owned()),
+    }
 }
 
 /// The message of a TOML error, with the key it concerns.
