@@ -16,7 +16,7 @@ use ctcp_units::{Duration, Rate};
 
 use crate::equation;
 use crate::links;
-use crate::point::{Flow, Point, System, Workload};
+use crate::point::{Flow, Path, Point, System, Workload};
 use crate::record::{DirectionOutcome, FlowOutcome, Inside, PathOutcome, Sample};
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue, direction};
 
@@ -76,21 +76,7 @@ impl Venue for Simulator {
 
 /// The scenario of a point; the error names what the simulator does not do.
 fn scenario(point: &Point) -> Result<Scenario, String> {
-    let [path] = &point.paths[..] else {
-        let count = point.paths.len();
-        return Err(format!("{count} paths: in the simulator a point has one"));
-    };
-    let pair = links::of_path(path)?;
-    let hops: Vec<String> = (0..path.hops.max(1))
-        .map(|hop| format!("hop{hop}"))
-        .collect();
-    let mut network = match path.hops {
-        0 | 1 => Network::dumbbell(pair.down, pair.up),
-        _ => Network::chain(
-            hops.iter()
-                .map(|name| (name.as_str(), pair.down.clone(), pair.up.clone())),
-        ),
-    };
+    let mut network = network(point)?;
     let mut flows: Vec<SimulatedFlow> = Vec::new();
     for (index, flow) in point.flows.iter().enumerate() {
         let name = match flows.iter().any(|other| other.name == flow.name) {
@@ -100,6 +86,12 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
         let mut simulated = SimulatedFlow::new(&name, transport(&flow.system)?)
             .application(application(&flow.workload))
             .start(seconds(flow.start_s));
+        let is_ctcp = matches!(simulated.transport, Transport::Ctcp(_));
+        if point.paths.len() > 1 && (!is_ctcp || flow.extra_rtt_ms > 0.0) {
+            return Err(format!(
+                "flow `{name}`: over several paths the simulator has CTCP, without a delay of its own"
+            ));
+        }
         if flow.extra_rtt_ms > 0.0 {
             let rtt = seconds(flow.extra_rtt_ms * 1e-3);
             simulated = simulated.path(network.with_access(0, &name, rtt));
@@ -113,6 +105,38 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
         .samples(interval(point));
     scenario.flows = flows;
     Ok(scenario)
+}
+
+/// The links of the paths, of each in turn: hop by hop, down and up.
+fn network(point: &Point) -> Result<Network, String> {
+    let chain = |path: &Path| -> Result<Vec<links::Links>, String> {
+        let pair = links::of_path(path)?;
+        Ok(vec![pair; path.hops.max(1) as usize])
+    };
+    if let [path] = &point.paths[..] {
+        let hops = chain(path)?;
+        let names: Vec<String> = (0..hops.len()).map(|hop| format!("hop{hop}")).collect();
+        return Ok(match &hops[..] {
+            [only] => Network::dumbbell(only.down.clone(), only.up.clone()),
+            _ => Network::chain(
+                names
+                    .iter()
+                    .zip(&hops)
+                    .map(|(name, hop)| (name.as_str(), hop.down.clone(), hop.up.clone())),
+            ),
+        });
+    }
+    if point.paths.iter().any(|path| path.hops > 1) {
+        return Err("paths side by side have one hop each in the simulator".into());
+    }
+    let pairs: Result<Vec<links::Links>, String> = point.paths.iter().map(links::of_path).collect();
+    let names: Vec<String> = (0..point.paths.len()).map(|n| format!("path{n}")).collect();
+    Ok(Network::parallel(
+        names
+            .iter()
+            .zip(pairs?)
+            .map(|(name, pair)| (name.as_str(), pair.down, pair.up)),
+    ))
 }
 
 /// How often the flows are looked at.
@@ -386,6 +410,23 @@ mod tests {
     }
 
     #[test]
+    fn ctcp_uses_all_of_its_paths() {
+        let mut point = lossy("reno");
+        point.flows[0].system = System::Ctcp {
+            congestion: "cc14".into(),
+            redundancy: "cc14".into(),
+            arguments: vec![],
+        };
+        let one = run(&point).flows[0].goodput_mbit;
+        point.paths.push(point.paths[0].clone());
+        let outcome = run(&point);
+        let two = outcome.flows[0].goodput_mbit;
+        assert!(two > 1.7 * one, "{one} and {two} Mbit/s");
+        assert_eq!(outcome.paths.len(), 2);
+        assert!(outcome.paths[1].down.delivered > 5000, "{outcome:?}");
+    }
+
+    #[test]
     fn what_the_simulator_cannot_do_is_refused_by_name() {
         let refusal = |change: fn(&mut Point)| {
             let mut point = lossy("reno");
@@ -406,6 +447,6 @@ mod tests {
         });
         assert!(multipath.contains("MPTCP"), "{multipath}");
         let paths = refusal(|point| point.paths.push(point.paths[0].clone()));
-        assert!(paths.contains("2 paths"), "{paths}");
+        assert!(paths.contains("several paths"), "{paths}");
     }
 }

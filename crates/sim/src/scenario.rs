@@ -1,6 +1,7 @@
 //! What is simulated: a network, the flows over it, and how long.
 
 use ctcp_link::ConfigError;
+use ctcp_proto::PATHS_MAX;
 use ctcp_units::{Duration, seconds};
 use thiserror::Error;
 
@@ -251,6 +252,11 @@ impl Scenario {
             if path.down.iter().chain(&path.up).any(|&link| link >= count) {
                 return refuse("has a path over a link that does not exist");
             }
+        }
+        if matches!(flow.transport, Transport::Ctcp(_)) && paths.len() > PATHS_MAX {
+            return refuse(&format!(
+                "has more than {PATHS_MAX} paths, which a connection has at most"
+            ));
         }
         check_transport(flow)?;
         match &flow.application {

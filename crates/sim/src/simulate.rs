@@ -143,9 +143,14 @@ fn place(
             ),
         ),
         Transport::Ctcp(config) => {
-            let (client, server) =
-                ctcp::pair(config, placed.up[0], placed.down[0], app, &mut random)
-                    .map_err(|error| refuse(error.to_string()))?;
+            let ways: Vec<ctcp::Way> = placed
+                .up
+                .iter()
+                .zip(&placed.down)
+                .map(|(&outward, &inward)| ctcp::Way { outward, inward })
+                .collect();
+            let (client, server) = ctcp::pair(config, &ways, app, &mut random)
+                .map_err(|error| refuse(error.to_string()))?;
             (Box::new(client), Box::new(server))
         }
         Transport::GoBackN(config) => (

@@ -2,7 +2,9 @@
 //!
 //! The client opens a stream for each request and writes how many bytes it
 //! wants; the server answers with as many on that stream and ends it. Keys come
-//! from the flow's seed, so a run repeats byte for byte.
+//! from the flow's seed, so a run repeats byte for byte. A flow over several paths
+//! has an address at either end of each; the client opens those beside the first
+//! when the connection is open.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,7 +14,7 @@ use ctcp_proto::crypto::SecretRandom;
 use ctcp_proto::stream::{Read, WriteError};
 use ctcp_proto::{
     Authorize, Connection, ConnectionHandle, Decision, Endpoint, EndpointConfig, Identity, MtuMode,
-    PublicKey, Redundancy, TransportConfig, TransportConfigError, Verdict,
+    PathOptions, PublicKey, Redundancy, TransportConfig, TransportConfigError, Verdict,
 };
 use ctcp_units::{Duration, Instant, Random, StreamId, millis, seconds};
 
@@ -110,16 +112,33 @@ impl Authorize for AllowOne {
 struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
-    route: RouteId,
-    peer: SocketAddr,
+    /// Of each path the way out and the way in; at least one.
+    ways: Vec<Way>,
     /// Reused for every datagram made.
     scratch: Vec<u8>,
     is_server: bool,
 }
 
-fn address(is_server: bool) -> SocketAddr {
+/// Both directions of a path, as one end sees them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) outward: RouteId,
+    pub(crate) inward: RouteId,
+}
+
+impl Way {
+    fn reversed(self) -> Self {
+        Self {
+            outward: self.inward,
+            inward: self.outward,
+        }
+    }
+}
+
+/// The address of an end on a path. `Scenario::check` keeps paths few.
+fn address(is_server: bool, path: usize) -> SocketAddr {
     let host = if is_server { 2 } else { 1 };
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 4500)
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path as u8, host)), 4500)
 }
 
 fn wall_nanos(now: Instant) -> u64 {
@@ -128,12 +147,14 @@ fn wall_nanos(now: Instant) -> u64 {
 
 impl End {
     fn handle_packet(&mut self, now: Instant, mut arrival: Arrival) {
-        let Payload::Datagram(datagram) = &mut arrival.payload else {
+        let path = self.ways.iter().position(|way| way.inward == arrival.route);
+        let (Payload::Datagram(datagram), Some(path)) = (&mut arrival.payload, path) else {
             return;
         };
-        let verdict =
-            self.endpoint
-                .handle_datagram(now, wall_nanos(now), self.peer, datagram.bytes());
+        let peer = address(!self.is_server, path);
+        let verdict = self
+            .endpoint
+            .handle_datagram(now, wall_nanos(now), peer, datagram.bytes());
         match verdict {
             Verdict::Dropped | Verdict::Replied => {}
             Verdict::Accepted { handle, connection } => {
@@ -150,7 +171,7 @@ impl End {
                 if let Some((own, connection)) = &mut self.connection
                     && *own == handle
                 {
-                    connection.handle_datagram(now, path, self.peer, ecn, datagram.bytes_mut());
+                    connection.handle_datagram(now, path, peer, ecn, datagram.bytes_mut());
                 }
             }
         }
@@ -158,13 +179,15 @@ impl End {
 
     fn transmit(&mut self, now: Instant, out: &mut Outbox) {
         while let Some(transmit) = self.endpoint.poll_transmit(&mut self.scratch) {
-            send(self.route, transmit.ecn, &mut self.scratch, out);
+            let route = route_to(&self.ways, self.is_server, transmit.remote);
+            send(route, transmit.ecn, &mut self.scratch, out);
         }
         let Some((handle, connection)) = &mut self.connection else {
             return;
         };
         while let Some(transmit) = connection.poll_transmit(now, &mut self.scratch, 1) {
-            send(self.route, transmit.ecn, &mut self.scratch, out);
+            let route = route_to(&self.ways, self.is_server, transmit.remote);
+            send(route, transmit.ecn, &mut self.scratch, out);
         }
         while connection.poll_event().is_some() {}
         if connection.is_drained() {
@@ -191,6 +214,12 @@ impl End {
     }
 }
 
+/// The way to an address of the other end.
+fn route_to(ways: &[Way], is_server: bool, remote: SocketAddr) -> RouteId {
+    let path = (0..ways.len()).find(|&path| address(!is_server, path) == remote);
+    ways[path.unwrap_or(0)].outward
+}
+
 fn send(route: RouteId, ecn: Option<ctcp_proto::Ecn>, bytes: &mut Vec<u8>, out: &mut Outbox) {
     let ecn = match ecn {
         None => Ecn::NotEct,
@@ -202,14 +231,13 @@ fn send(route: RouteId, ecn: Option<ctcp_proto::Ecn>, bytes: &mut Vec<u8>, out: 
     out.send_ecn(route, len, ecn, Payload::Datagram(Datagram::take(bytes)));
 }
 
-/// The client and the server of a flow.
+/// The client and the server of a flow; `ways` as the client sees them.
 ///
 /// # Errors
 /// A setting of the transport is out of its range.
 pub(crate) fn pair(
     config: &CtcpConfig,
-    up: RouteId,
-    down: RouteId,
+    ways: &[Way],
     app: AppState,
     random: &mut Random,
 ) -> Result<(CtcpClient, CtcpServer), TransportConfigError> {
@@ -233,8 +261,10 @@ pub(crate) fn pair(
         Ok(End {
             endpoint: Endpoint::new(endpoint, seed())?,
             connection: None,
-            route: if is_server { down } else { up },
-            peer: address(!is_server),
+            ways: match is_server {
+                true => ways.iter().map(|way| way.reversed()).collect(),
+                false => ways.to_vec(),
+            },
             scratch: Vec::new(),
             is_server,
         })
@@ -245,6 +275,7 @@ pub(crate) fn pair(
         app,
         stream: None,
         retry_at: None,
+        has_all_paths: false,
         buffer: vec![0; 1 << 16],
     };
     let server = CtcpServer {
@@ -266,15 +297,19 @@ pub(crate) struct CtcpClient {
     /// The stream of the open request, once there is a connection for it.
     stream: Option<StreamId>,
     retry_at: Option<Instant>,
+    /// The paths beside the first are opened.
+    has_all_paths: bool,
     buffer: Vec<u8>,
 }
 
 impl CtcpClient {
     fn connect(&mut self, now: Instant) {
+        self.has_all_paths = false;
+        let server = address(true, 0);
         let connected =
             self.end
                 .endpoint
-                .connect(now, wall_nanos(now), self.end.peer, self.server_key, &[]);
+                .connect(now, wall_nanos(now), server, self.server_key, &[]);
         self.retry_at = match connected {
             Ok(connection) => {
                 self.end.connection = Some(connection);
@@ -298,6 +333,15 @@ impl CtcpClient {
         };
         if !connection.is_open() {
             return;
+        }
+        if !self.has_all_paths {
+            self.has_all_paths = true;
+            for path in 1..self.end.ways.len() {
+                let (local, remote) = (address(false, path), address(true, path));
+                // None is there twice, and no more than there can be.
+                let opened = connection.open_path(now, local, remote, &PathOptions::default());
+                debug_assert!(opened.is_ok(), "{opened:?}");
+            }
         }
         if self.stream.is_none() {
             let missing = self.app.requested().saturating_sub(self.app.received());
@@ -422,11 +466,9 @@ impl CtcpServer {
             return;
         };
         let stats = connection.stats();
-        let Some(path) = stats.paths.first() else {
-            return;
-        };
-        self.window.set(now, path.controller.tokens);
-        if let Some(srtt) = path.srtt {
+        let tokens = stats.paths.iter().map(|path| path.controller.tokens);
+        self.window.set(now, tokens.sum());
+        for srtt in stats.paths.iter().filter_map(|path| path.srtt) {
             self.stats.srtt_samples += 1;
             self.stats.srtt_sum_nanos += srtt.as_nanos();
         }
@@ -490,11 +532,11 @@ impl Agent for CtcpServer {
             stats.data_packets = counts.sent.systematic + counts.sent.coded;
             stats.coded_packets = counts.sent.coded;
             stats.timeouts = counts.probe_timeouts;
-            if let Some(path) = counts.paths.first() {
-                stats.backoffs = path.controller.backoff_count;
-                stats.window = path.controller.tokens;
-                stats.in_flight = path.in_flight;
-                stats.srtt = path.srtt;
+            for path in &counts.paths {
+                stats.backoffs += path.controller.backoff_count;
+                stats.window += path.controller.tokens;
+                stats.in_flight += path.in_flight;
+                stats.srtt = stats.srtt.or(path.srtt);
             }
         }
         stats

@@ -23,6 +23,8 @@ pub(crate) const TCP_BARE_LEN: u32 = 40;
 /// A packet that has come to the end of its route.
 #[derive(Debug)]
 pub(crate) struct Arrival {
+    /// The way that it came.
+    pub(crate) route: RouteId,
     pub(crate) len_bytes: u32,
     /// A router met congestion.
     pub(crate) is_marked: bool,

@@ -270,6 +270,7 @@ impl Simulation {
             return;
         }
         let arrival = Arrival {
+            route: id,
             len_bytes,
             is_marked,
             payload: packet.payload,
