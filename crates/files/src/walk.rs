@@ -255,7 +255,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("/etc/passwd", top.join("b/out")).expect("made");
         std::os::unix::net::UnixListener::bind(top.join("y")).expect("a socket");
-        let source = Source::new(&[top.clone()]).expect("there");
+        let source = Source::new(std::slice::from_ref(&top)).expect("there");
         assert_eq!(source.count(), (4, 1 + 1 + 5 + 3));
         let said = entries(&source);
         let short: Vec<_> = said

@@ -134,7 +134,7 @@ fn contents_other_than_announced_get_no_name() {
     ]
     .concat();
     let middle = frames(&[file("a", 3), Frame::Content { offset: 1 }]);
-    let unasked = frames(&[content.clone()]);
+    let unasked = frames(std::slice::from_ref(&content));
     let nothing = frames(&[file("a", 3), Frame::Done]);
     for bytes in [longer, shorter, middle, unasked, nothing] {
         let (result, to) = receive_bytes(&bytes);

@@ -59,7 +59,7 @@ fn a_tree_arrives_as_it_is() {
     let top = from.path().join("top");
     fs::create_dir(&top).unwrap();
     tree(&top, &mut Random::from_seed(seed()));
-    let (sent, received) = transfer(&[top.clone()], to.path());
+    let (sent, received) = transfer(std::slice::from_ref(&top), to.path());
     let (sent, received) = (sent.unwrap(), received.unwrap());
     assert_eq!((sent.files, sent.failed), (207, 0));
     assert_eq!(sent, received);
@@ -77,12 +77,12 @@ fn what_is_newer_at_the_sender_replaces_what_is_there() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = from.path().join("file");
     fs::write(&file, "old").unwrap();
-    transfer(&[file.clone()], to.path()).0.unwrap();
+    transfer(std::slice::from_ref(&file), to.path()).0.unwrap();
     fs::write(&file, "newer").unwrap();
     let keeping = ReceiveOptions { is_keeping: true };
     let log = Log::default();
     let (_, kept) = transfer_with(
-        &[file.clone()],
+        std::slice::from_ref(&file),
         to.path(),
         SendOptions::default(),
         keeping,
@@ -92,7 +92,7 @@ fn what_is_newer_at_the_sender_replaces_what_is_there() {
     assert_eq!(kept.unwrap().failed, 0);
     assert_eq!(log.taken(), [("file".to_owned(), LeftOut::Kept)]);
     assert_eq!(fs::read(to.path().join("file")).unwrap(), b"old");
-    transfer(&[file.clone()], to.path()).0.unwrap();
+    transfer(std::slice::from_ref(&file), to.path()).0.unwrap();
     assert_eq!(fs::read(to.path().join("file")).unwrap(), b"newer");
     // Same size and time, other contents: only a comparison finds it.
     let time = fs::metadata(&file).unwrap().modified().unwrap();
@@ -100,12 +100,12 @@ fn what_is_newer_at_the_sender_replaces_what_is_there() {
     fs::write(&damaged, "NEWER").unwrap();
     let opened = fs::File::options().write(true).open(&damaged).unwrap();
     opened.set_modified(time).unwrap();
-    transfer(&[file.clone()], to.path()).0.unwrap();
+    transfer(std::slice::from_ref(&file), to.path()).0.unwrap();
     assert_eq!(fs::read(&damaged).unwrap(), b"NEWER");
     let compare = SendOptions { is_compare: true };
     for (files, present) in [(1, 0), (0, 1)] {
         let (_, received) = transfer_with(
-            &[file.clone()],
+            std::slice::from_ref(&file),
             to.path(),
             compare,
             ReceiveOptions::default(),
@@ -125,11 +125,18 @@ fn what_an_interruption_left_is_not_sent_again() {
     fs::write(&file, fill(&mut Random::from_seed(seed()), 4 << 20)).unwrap();
     let cut = Some(Cut::after(3 << 20));
     let plain = (SendOptions::default(), ReceiveOptions::default());
-    let (sent, received) = transfer_with(&[file.clone()], to.path(), plain.0, plain.1, cut, &Quiet);
+    let (sent, received) = transfer_with(
+        std::slice::from_ref(&file),
+        to.path(),
+        plain.0,
+        plain.1,
+        cut,
+        &Quiet,
+    );
     assert!(sent.unwrap_err().is_lost() && received.unwrap_err().is_lost());
     assert!(!to.path().join("file").exists(), "nothing under the name");
     assert_eq!(parts(to.path()).len(), 1);
-    let (again, _) = transfer(&[file.clone()], to.path());
+    let (again, _) = transfer(std::slice::from_ref(&file), to.path());
     let again = again.unwrap();
     assert!(again.present_bytes > 2 << 20, "{again:?}");
     assert_eq!(again.bytes + again.present_bytes, 4 << 20);
@@ -145,9 +152,16 @@ fn a_beginning_that_is_another_files_is_thrown_away() {
     let mut random = Random::from_seed(seed());
     fs::write(&file, fill(&mut random, 1 << 20)).unwrap();
     let cut = Some(Cut::after(600_000));
-    let _ = transfer_with(&[file.clone()], to.path(), plain.0, plain.1, cut, &Quiet);
+    let _ = transfer_with(
+        std::slice::from_ref(&file),
+        to.path(),
+        plain.0,
+        plain.1,
+        cut,
+        &Quiet,
+    );
     fs::write(&file, fill(&mut random, 1 << 20)).unwrap();
-    let again = transfer(&[file.clone()], to.path()).0.unwrap();
+    let again = transfer(std::slice::from_ref(&file), to.path()).0.unwrap();
     assert_eq!((again.bytes, again.present_bytes), (1 << 20, 0));
     assert_same(from.path(), to.path());
 }
@@ -317,7 +331,7 @@ fn memory_of_both_ends_does_not_grow_with_the_number_of_files() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("f"), "x").unwrap();
     }
-    let (sent, _) = transfer(&[top.clone()], to.path());
+    let (sent, _) = transfer(std::slice::from_ref(&top), to.path());
     assert_eq!(sent.unwrap().files as usize, 2 * ctcp_files::WINDOW);
     assert_eq!(
         fs::read_dir(to.path().join("top")).unwrap().count(),

@@ -166,11 +166,11 @@ impl Checker<'_> {
                 format!("the flow `{name}` needs one of `system`, `simulated` and `model`");
             return self.refuse(name, message);
         }
-        for table in flow.simulated.iter() {
+        if let Some(table) = &flow.simulated {
             let possible = ctcp_sim::file::transport(table);
             possible.or_else(|message| self.refuse(&flow.name, message))?;
         }
-        for model in flow.model.iter() {
+        if let Some(model) = &flow.model {
             model.from.values().try_for_each(|axis| self.axis(axis))?;
             let found = ctcp_model::model_by_name(&model.name);
             found.or_else(|error| self.refuse(&model.name, error.to_string()))?;

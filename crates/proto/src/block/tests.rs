@@ -1,7 +1,7 @@
 //! Sender and receiver of blocks, each by itself and against one another.
 
 use ctcp_rlnc::Repair;
-use ctcp_units::{Instant, LossRate, Random, SymbolId, millis};
+use ctcp_units::{Instant, Random, SymbolId, millis};
 
 use super::receive::{BlockReceiver, BlockViolation, Insertion};
 use super::redundancy::Redundancy;

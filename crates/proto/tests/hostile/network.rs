@@ -167,7 +167,9 @@ pub(crate) fn transport(random: &mut Random) -> TransportConfig {
         true => "auto".to_owned(),
         false => {
             let names = ctcp_congestion::controllers();
-            names[random.below(names.len() as u64) as usize].name.to_owned()
+            names[random.below(names.len() as u64) as usize]
+                .name
+                .to_owned()
         }
     };
     config.streams = StreamsConfig {
