@@ -355,7 +355,7 @@ fn the_page_lives_in_a_browser() {
     page.wait_for("document.getElementById('link')?.textContent === 'live'");
     page.wait_for("!!document.querySelector('.path .chip.good')");
     let mut curl = curl_command(net.socks)
-        .arg(web.url("/endless"))
+        .arg(web.url("/bytes/7/400000000"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::snapshot::{ConnectionView, DelayView, PacketView, PathView, Snapshot};
 
-/// The type of what [`render`] makes.
+/// The type of what `render` makes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// One metric, as the documentation lists it.
