@@ -27,7 +27,7 @@ pub(crate) struct TransportArgs {
     #[arg(long, help_heading = "Transport", value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
           value_parser = block)]
     block: Block,
-    /// UDP payload of full packets, 576 to 65527 [default: probed]
+    /// The largest UDP payload to probe for, 576 to 65527 [default: 1472]
     #[arg(long, help_heading = "Transport", value_name = "BYTES", env = "CTCP_MTU",
           value_parser = clap::value_parser!(u16).range(576..=65_527))]
     mtu: Option<u16>,
@@ -64,8 +64,8 @@ impl TransportArgs {
         if let Block(Some(symbols)) = self.block {
             config.block_symbols = symbols;
         }
-        if let Some(bytes) = self.mtu {
-            config.mtu = MtuMode::Fixed(bytes);
+        if let Some(ceiling) = self.mtu {
+            config.mtu = MtuMode::Probed { ceiling };
         }
         config.check().map_err(Failure::usage)?;
         Ok(config)

@@ -70,6 +70,16 @@ fn a_path_with_all_troubles_at_once_carries_every_byte() {
 }
 
 #[test]
+fn packets_larger_than_the_path_carries_are_asked_for_in_vain_and_harm_nothing() {
+    if !has_curl() {
+        return;
+    }
+    let web = Web::start();
+    let net = Net::start_with(link().mtu(1328), &["--mtu", "1472"]);
+    net.upload(&web, 8, 2 * MEGABYTES);
+}
+
+#[test]
 fn an_outage_of_three_seconds_interrupts_and_breaks_nothing() {
     if !has_curl() {
         return;

@@ -75,7 +75,8 @@ pub enum MtuMode {
         /// over IPv6 can carry.
         ceiling: u16,
     },
-    /// As the user said. Neither raised nor lowered.
+    /// This size from the first packet on, neither raised nor lowered: where it
+    /// is known to pass. Nothing is delivered where it does not.
     Fixed(u16),
 }
 
