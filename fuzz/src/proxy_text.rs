@@ -1,4 +1,4 @@
-//! Everything the proxies read: SOCKS in arbitrary pieces, requests and replies
+//! Everything the proxies read: SOCKS and HTTP in arbitrary pieces, requests and replies
 //! of the tunnel, and the texts that users and files give. What parses and is
 //! printed parses again to the same.
 
@@ -13,6 +13,7 @@ use ctcp_proxy::invite::{Invite, InviteBook};
 use ctcp_proxy::key::{format_key, parse_key};
 use ctcp_proxy::port_forward::PortForward;
 use ctcp_proxy::request::{Failure, REPLY_LEN_MAX, REQUEST_LEN_MAX, Reply, Request};
+use ctcp_proxy::socks::http::HEAD_LEN_MAX;
 use ctcp_proxy::socks::parse::MESSAGE_LEN_MAX;
 use ctcp_proxy::socks::{Credentials, Negotiation, Step};
 use ctcp_proxy::target::{Host, Target};
@@ -88,7 +89,9 @@ fn negotiate<'a>(
         }
     };
     let mut left = negotiation.into_early_data();
-    assert!(end.is_some() || left.len() < MESSAGE_LEN_MAX);
+    let is_http = left.first().is_some_and(u8::is_ascii_uppercase);
+    let len_max = if is_http { HEAD_LEN_MAX } else { MESSAGE_LEN_MAX };
+    assert!(end.is_some() || left.len() < len_max);
     pieces.for_each(|piece| left.extend(piece));
     Outcome { written, end, left }
 }

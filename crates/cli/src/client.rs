@@ -72,7 +72,8 @@ pub(crate) struct ClientArgs {
     invite: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// Where applications reach the SOCKS proxy; port 0 lets the system choose
+    /// Where applications reach the proxy, by SOCKS or HTTP CONNECT; port 0 lets the
+    /// system choose
     #[arg(long, value_name = "ADDR:PORT", env = "CTCP_SOCKS",
           default_value_t = SocketAddr::from(([127, 0, 0, 1], 1080)))]
     socks: SocketAddr,

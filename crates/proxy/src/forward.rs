@@ -53,11 +53,11 @@ impl Default for ForwardConfig {
     }
 }
 
-/// How a listener's applications name their target. HTTP CONNECT (by the first
-/// byte, beside SOCKS) and transparent redirection belong here when they come.
+/// How a listener's applications name their target. Transparent redirection
+/// belongs here when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// By SOCKS4, 4a or 5.
+    /// By SOCKS4, 4a or 5, or by HTTP CONNECT.
     Socks,
     /// Not at all: every connection leads there. Data is forwarded at once; if
     /// the target cannot be reached, the application sees a reset.
@@ -252,7 +252,7 @@ impl<T: Tunnel> ForwardProxy<T> {
             }
         };
         let SocksRequest {
-            version,
+            dialect,
             target,
             early_data,
         } = request;
@@ -268,14 +268,14 @@ impl<T: Tunnel> ForwardProxy<T> {
             Err(error) => {
                 info!(%target, %error, "target not reached");
                 shared.stats.fail(error.reason());
-                let bytes = reply(version, error.reply_code(), None);
+                let bytes = reply(dialect, error.reply_code(), None);
                 if tcp.write_all(&bytes).await.is_ok() {
                     close_gently(tcp).await;
                 }
                 return;
             }
         };
-        let bytes = reply(version, ReplyCode::Ok, Some(reached.bound));
+        let bytes = reply(dialect, ReplyCode::Ok, Some(reached.bound));
         if tcp.write_all(&bytes).await.is_err() {
             reached.stream.reset(reset_code::APPLICATION_GONE);
             return shared.stats.fail(FailReason::LocalGone);

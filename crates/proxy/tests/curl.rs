@@ -73,10 +73,16 @@ async fn curl_downloads_and_uploads_through_every_dialect() {
         ("socks5", "127.0.0.1"),
         ("socks4a", "web.test"),
         ("socks4", "127.0.0.1"),
+        ("http", "web.test"),
+        ("http", "127.0.0.1"),
     ] {
         let proxy = format!("{scheme}://{}", rig.address);
         let url = format!("http://{host}:{port}/");
-        let fetch = ["--proxy".to_owned(), proxy, url].to_vec();
+        // Of HTTP's ways, curl takes CONNECT for plain addresses only if it is told.
+        let mut fetch = ["--proxy".to_owned(), proxy, url].to_vec();
+        if scheme == "http" {
+            fetch.push("--proxytunnel".to_owned());
+        }
         let (code, out) = curl(fetch.clone()).await;
         assert_eq!(code, Some(0), "{scheme}");
         assert!(out == body, "download by {scheme}");
@@ -103,15 +109,23 @@ async fn curl_gives_its_password_and_reports_what_failed() {
     };
     let rig = rig(plan).await;
     let port = web_server(b"hello".to_vec()).await.port();
-    let fetch = |login: &str, url: String| {
+    let fetch_by = |scheme: &str, login: &str, url: String| {
         curl(vec![
+            "--proxytunnel".to_owned(),
             "--proxy".to_owned(),
-            format!("socks5h://{login}@{}", rig.address),
+            format!("{scheme}://{login}@{}", rig.address),
             url,
         ])
     };
-    let (code, out) = fetch("anna:secret", format!("http://web.test:{port}/")).await;
-    assert_eq!((code, &out[..]), (Some(0), &b"hello"[..]));
+    let fetch = |login: &str, url: String| fetch_by("socks5h", login, url);
+    for scheme in ["socks5h", "http"] {
+        let url = format!("http://web.test:{port}/");
+        let (code, out) = fetch_by(scheme, "anna:secret", url).await;
+        assert_eq!((code, &out[..]), (Some(0), &b"hello"[..]), "{scheme}");
+    }
+    // 56 is what curl says of a proxy that refuses CONNECT.
+    let (code, _) = fetch_by("http", "anna:wrong", "http://web.test/".to_owned()).await;
+    assert_eq!(code, Some(56));
     // 97 is curl's code for a proxy that said no.
     for (login, url) in [
         ("anna:wrong", format!("http://web.test:{port}/")),
@@ -120,5 +134,37 @@ async fn curl_gives_its_password_and_reports_what_failed() {
     ] {
         let (code, _) = fetch(login, url).await;
         assert_eq!(code, Some(97), "{login}");
+    }
+}
+
+#[tokio::test]
+async fn curl_is_told_what_http_cannot_do_here_and_why_a_target_failed() {
+    if curl_is_missing() {
+        return;
+    }
+    let rig = rig(Plan::default()).await;
+    let ask = |more: &[&str], url: &str| {
+        let proxy = format!("http://{}", rig.address);
+        let mut args = vec!["--proxy".to_owned(), proxy, url.to_owned()];
+        args.extend(["-w".to_owned(), "%{http_code} %{http_connect}".to_owned()]);
+        args.extend(more.iter().map(|&arg| arg.to_owned()));
+        curl(args)
+    };
+    let (code, out) = ask(&[], "http://web.test/").await;
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(code, Some(0));
+    assert!(
+        out.contains("socks5h://") && out.ends_with("405 000"),
+        "{out}"
+    );
+    let refusing = format!("http://127.0.0.1:{}/", refusing_port().await);
+    for (url, status) in [
+        ("http://unknown.test/", "502"),
+        ("http://10.0.0.1/", "403"),
+        (&refusing, "502"),
+    ] {
+        let (code, out) = ask(&["--proxytunnel"], url).await;
+        let out = String::from_utf8(out).expect("text");
+        assert_eq!((code, &out[out.len() - 3..]), (Some(56), status), "{url}");
     }
 }

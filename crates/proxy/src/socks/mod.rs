@@ -1,7 +1,8 @@
-//! SOCKS towards the application: parsers without I/O, replies, and the driver
-//! that runs a negotiation over a socket.
+//! SOCKS and HTTP CONNECT towards the application: parsers without I/O, replies,
+//! and the driver that runs a negotiation over a socket.
 
 pub mod auth;
+pub mod http;
 pub mod parse;
 pub mod reply;
 
@@ -12,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub use auth::{Credentials, CredentialsError};
 pub use parse::{Negotiation, SocksError, Step};
-pub use reply::{ReplyCode, SocksVersion};
+pub use reply::{Dialect, ReplyCode};
 
 use crate::target::Target;
 
@@ -20,7 +21,7 @@ use crate::target::Target;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocksRequest {
     /// In whose words to answer.
-    pub version: SocksVersion,
+    pub dialect: Dialect,
     /// What it wants to reach.
     pub target: Target,
     /// What it sent after the request without waiting for the reply.
@@ -31,7 +32,7 @@ pub struct SocksRequest {
 /// dialect has one, was sent.
 #[derive(Debug, Error)]
 pub enum NegotiateError {
-    /// The application does not keep to SOCKS, or may not use this proxy.
+    /// The application does not keep to its dialect, or may not use this proxy.
     #[error(transparent)]
     Socks(#[from] SocksError),
     /// The application closed the connection in the middle.
@@ -67,10 +68,10 @@ where
                 negotiation.feed(&chunk[..len]);
             }
             Step::Write(bytes) => socket.write_all(&bytes).await?,
-            Step::Connect { version, target } => {
+            Step::Connect { dialect, target } => {
                 let early_data = negotiation.into_early_data();
                 return Ok(SocksRequest {
-                    version,
+                    dialect,
                     target,
                     early_data,
                 });

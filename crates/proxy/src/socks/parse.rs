@@ -1,22 +1,24 @@
-//! SOCKS4, SOCKS4a and SOCKS5 on one port: a negotiation as a state machine
-//! without I/O.
+//! SOCKS4, SOCKS4a, SOCKS5 and HTTP CONNECT on one port, told apart by the first
+//! byte: a negotiation as a state machine without I/O.
 //!
 //! [RFC1928] (SOCKS5), [RFC1929] (user and password); SOCKS4 and 4a as their
-//! authors published them. Bytes go in by [`Negotiation::feed`], what to do
-//! comes out of [`Negotiation::step`]. The longest message of any dialect has
-//! [`MESSAGE_LEN_MAX`] bytes; what is fed beyond a complete request is early
-//! data of the application and comes back by [`Negotiation::into_early_data`].
+//! authors published them; [`super::http`]. Bytes go in by [`Negotiation::feed`],
+//! what to do comes out of [`Negotiation::step`]. The longest message of SOCKS has
+//! [`MESSAGE_LEN_MAX`] bytes, of HTTP [`HEAD_LEN_MAX`]; what is fed beyond a
+//! complete request is early data of the application and comes back by
+//! [`Negotiation::into_early_data`].
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use thiserror::Error;
 
 use super::auth::Credentials;
-use super::reply::{ReplyCode, SocksVersion};
+use super::http::{self, HEAD_LEN_MAX};
+use super::reply::{Dialect, ReplyCode};
 use crate::request::{self, ParseError};
 use crate::target::{Host, HostError, Target};
 
-/// Longest single message in bytes: SOCKS4a with user id and name of 255 bytes
+/// Longest single message of SOCKS in bytes: SOCKS4a with user id and name of 255 bytes
 /// each; RFC 1929's has one byte less.
 pub const MESSAGE_LEN_MAX: usize = 8 + 256 + 256;
 
@@ -36,7 +38,7 @@ pub enum Step {
     /// The application asks for this target; answer by [`super::reply::reply`].
     Connect {
         /// In whose words to answer.
-        version: SocksVersion,
+        dialect: Dialect,
         /// What it wants to reach.
         target: Target,
     },
@@ -52,15 +54,25 @@ pub enum Step {
 /// Why a negotiation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SocksError {
-    /// The first byte belongs to no dialect of SOCKS.
-    #[error("not SOCKS: the first byte is {first:#04x}")]
+    /// The first byte belongs to no dialect.
+    #[error("neither SOCKS nor HTTP: the first byte is {first:#04x}")]
     NotSocks {
         /// The byte.
         first: u8,
     },
-    /// An HTTP request. The application should be told `socks5h://`, not `http://`.
-    #[error("an HTTP request: set this port as a SOCKS proxy, not as an HTTP proxy")]
-    Http,
+    /// An HTTP request other than CONNECT. The application should be told
+    /// `socks5h://`, not `http://`.
+    #[error("an HTTP request other than CONNECT: set this port as a SOCKS proxy")]
+    HttpMethod,
+    /// HTTP that cannot be read.
+    #[error("a malformed HTTP request")]
+    HttpHead,
+    /// The head of an HTTP request does not end, or has too many fields.
+    #[error("the head of an HTTP request is longer than 8 KiB or 64 fields")]
+    HttpTooLong,
+    /// CONNECT without HOST:PORT.
+    #[error("an HTTP CONNECT that names no HOST:PORT")]
+    HttpTarget,
     /// The application offers no method that this side accepts.
     #[error("no acceptable authentication method: user and password are required")]
     NoAcceptableMethod,
@@ -113,6 +125,8 @@ pub struct Negotiation<'a> {
     credentials: Option<&'a Credentials>,
     state: State,
     buf: Vec<u8>,
+    /// Bytes of an HTTP head that were searched for its end.
+    searched: usize,
 }
 
 impl<'a> Negotiation<'a> {
@@ -122,6 +136,7 @@ impl<'a> Negotiation<'a> {
             credentials,
             state: State::Start,
             buf: Vec::new(),
+            searched: 0,
         }
     }
 
@@ -131,7 +146,7 @@ impl<'a> Negotiation<'a> {
     }
 
     /// What to do next. While it answers [`Step::Read`], fewer than
-    /// [`MESSAGE_LEN_MAX`] bytes are held.
+    /// [`MESSAGE_LEN_MAX`] bytes are held, [`HEAD_LEN_MAX`] of HTTP.
     ///
     /// # Panics
     /// If called again after [`Step::Connect`] or [`Step::Refuse`].
@@ -158,10 +173,7 @@ impl<'a> Negotiation<'a> {
             None => Step::Read,
             Some(4) => self.request4(),
             Some(5) => self.greeting5(),
-            Some(&first) if first.is_ascii_uppercase() => Step::Refuse {
-                bytes: super::reply::HTTP_ANSWER.to_vec(),
-                error: SocksError::Http,
-            },
+            Some(first) if first.is_ascii_uppercase() => self.request_http(),
             Some(&first) => Step::Refuse {
                 bytes: Vec::new(),
                 error: SocksError::NotSocks { first },
@@ -234,7 +246,7 @@ impl<'a> Negotiation<'a> {
     /// `5 | command | 0 | type | address | port`.
     fn request5(&mut self) -> Step {
         let refuse = |code, error| Step::Refuse {
-            bytes: super::reply::reply(SocksVersion::V5, code, None),
+            bytes: super::reply::reply(Dialect::Socks5, code, None),
             error,
         };
         let Some((&version, rest)) = self.buf.split_first() else {
@@ -257,7 +269,7 @@ impl<'a> Negotiation<'a> {
             Ok(Some((target, len))) => {
                 self.buf.drain(..3 + len);
                 Step::Connect {
-                    version: SocksVersion::V5,
+                    dialect: Dialect::Socks5,
                     target,
                 }
             }
@@ -274,7 +286,7 @@ impl<'a> Negotiation<'a> {
     /// 0.0.0.x, x ≠ 0) `name … 0`.
     fn request4(&mut self) -> Step {
         let refuse = |error| Step::Refuse {
-            bytes: super::reply::reply(SocksVersion::V4, ReplyCode::General, None),
+            bytes: super::reply::reply(Dialect::Socks4, ReplyCode::General, None),
             error,
         };
         let Some(head) = self.buf.get(..8) else {
@@ -309,8 +321,31 @@ impl<'a> Negotiation<'a> {
         }
         self.buf.drain(..end);
         Step::Connect {
-            version: SocksVersion::V4,
+            dialect: Dialect::Socks4,
             target: Target { host, port },
+        }
+    }
+
+    /// A request of HTTP, whose head ends with an empty line.
+    fn request_http(&mut self) -> Step {
+        let refuse = |(bytes, error)| Step::Refuse { bytes, error };
+        let window = &self.buf[..self.buf.len().min(HEAD_LEN_MAX)];
+        let Some(end) = http::head_end(window, self.searched) else {
+            self.searched = window.len();
+            return match window.len() {
+                HEAD_LEN_MAX => refuse(http::too_long()),
+                _ => Step::Read,
+            };
+        };
+        match http::target(&self.buf[..end], self.credentials) {
+            Ok(target) => {
+                self.buf.drain(..end);
+                Step::Connect {
+                    dialect: Dialect::Http,
+                    target,
+                }
+            }
+            Err(refusal) => refuse(refusal),
         }
     }
 }

@@ -14,7 +14,7 @@ struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Waiting,
-    Connect(SocksVersion, String, Vec<u8>),
+    Connect(Dialect, String, Vec<u8>),
     Refused(SocksError),
 }
 
@@ -27,16 +27,22 @@ fn negotiate(credentials: Option<&Credentials>, pieces: &[&[u8]]) -> Outcome {
         loop {
             match negotiation.step() {
                 Step::Read => {
-                    assert!(negotiation.buf.len() < MESSAGE_LEN_MAX);
+                    let is_http = negotiation.buf.first().is_some_and(u8::is_ascii_uppercase);
+                    let len_max = if is_http {
+                        HEAD_LEN_MAX
+                    } else {
+                        MESSAGE_LEN_MAX
+                    };
+                    assert!(negotiation.buf.len() < len_max);
                     break;
                 }
                 Step::Write(bytes) => written.extend(bytes),
-                Step::Connect { version, target } => {
+                Step::Connect { dialect, target } => {
                     let mut early = negotiation.into_early_data();
                     for later in &pieces[index + 1..] {
                         early.extend_from_slice(later);
                     }
-                    let end = End::Connect(version, target.to_string(), early);
+                    let end = End::Connect(dialect, target.to_string(), early);
                     return Outcome { written, end };
                 }
                 Step::Refuse { bytes, error } => {
@@ -65,14 +71,19 @@ const V5_PASSWORD: &[u8] =
     b"\x05\x02\x00\x02\x01\x04anna\x06secret\x05\x01\x00\x01\xC0\x00\x02\x07\x00\x50";
 const V4: &[u8] = b"\x04\x01\x00\x50\xC0\x00\x02\x07user\x00early";
 const V4A: &[u8] = b"\x04\x01\x01\xBB\x00\x00\x00\x01\x00a.example\x00early";
+const HTTP: &[u8] =
+    b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\nUser-Agent: x\r\n\r\nearly";
+/// The password is that of [`anna`].
+const HTTP_PASSWORD: &[u8] = b"CONNECT [2001:db8::1]:22 HTTP/1.0\nHost: x\n\
+    proxy-authorization:  BASIC  YW5uYTpzZWNyZXQ=\n\nearly";
 
-fn connect(version: SocksVersion, target: &str, early: &[u8]) -> End {
-    End::Connect(version, target.to_owned(), early.to_vec())
+fn connect(dialect: Dialect, target: &str, early: &[u8]) -> End {
+    End::Connect(dialect, target.to_owned(), early.to_vec())
 }
 
 #[test]
 fn every_dialect_asks_for_its_target() {
-    use SocksVersion::{V4 as Four, V5 as Five};
+    use Dialect::{Http, Socks4 as Four, Socks5 as Five};
     for (input, written, end) in [
         (
             V5_IPV4,
@@ -87,6 +98,7 @@ fn every_dialect_asks_for_its_target() {
         (V5_IPV6, b"\x05\x00", connect(Five, "[2001:db8::1]:22", b"")),
         (V4, b"", connect(Four, "192.0.2.7:80", b"early")),
         (V4A, b"", connect(Four, "a.example:443", b"early")),
+        (HTTP, b"", connect(Http, "a.example:443", b"early")),
     ] {
         let outcome = negotiate(None, &[input]);
         assert_eq!((outcome.written.as_slice(), &outcome.end), (written, &end));
@@ -104,6 +116,8 @@ fn every_split_of_the_input_ends_the_same() {
         (V5_PASSWORD, None),
         (V4, None),
         (V4A, None),
+        (HTTP, None),
+        (HTTP_PASSWORD, Some(&credentials)),
         (
             b"\x05\x01\x00\x05\x02\x00\x01\xC0\x00\x02\x07\x00\x50",
             None,
@@ -127,7 +141,7 @@ fn the_right_password_opens_and_a_wrong_one_closes() {
     let credentials = anna();
     let right = negotiate(Some(&credentials), &[V5_PASSWORD]);
     assert_eq!(right.written, b"\x05\x02\x01\x00");
-    assert_eq!(right.end, connect(SocksVersion::V5, "192.0.2.7:80", b""));
+    assert_eq!(right.end, connect(Dialect::Socks5, "192.0.2.7:80", b""));
 
     let wrong = negotiate(Some(&credentials), &[b"\x05\x01\x02\x01\x04anna\x05wrong"]);
     assert_eq!(wrong.written, b"\x05\x02\x01\x01");
@@ -151,7 +165,7 @@ fn a_password_nobody_asked_for_is_taken() {
     let only_password = b"\x05\x01\x02\x01\x01u\x01p\x05\x01\x00\x01\xC0\x00\x02\x07\x00\x50";
     let outcome = negotiate(None, &[only_password]);
     assert_eq!(outcome.written, b"\x05\x02\x01\x00");
-    assert_eq!(outcome.end, connect(SocksVersion::V5, "192.0.2.7:80", b""));
+    assert_eq!(outcome.end, connect(Dialect::Socks5, "192.0.2.7:80", b""));
 }
 
 #[test]
@@ -189,7 +203,7 @@ fn a_field_of_socks4_has_a_longest_length() {
     let head = b"\x04\x01\x00\x50\xC0\x00\x02\x07";
     let longest = [&[b'u'; 255][..], b"\0"].concat();
     let outcome = negotiate(None, &[head, &longest]);
-    assert_eq!(outcome.end, connect(SocksVersion::V4, "192.0.2.7:80", b""));
+    assert_eq!(outcome.end, connect(Dialect::Socks4, "192.0.2.7:80", b""));
     let outcome = negotiate(None, &[head, &[b'u'; 255]]);
     assert_eq!(outcome.end, End::Waiting);
     let outcome = negotiate(None, &[head, &[b'u'; 256]]);
@@ -197,13 +211,101 @@ fn a_field_of_socks4_has_a_longest_length() {
 }
 
 #[test]
-fn http_is_told_that_this_is_socks() {
-    let outcome = negotiate(None, &[b"CONNECT example.com:443 HTTP/1.1\r\n\r\n"]);
-    assert!(outcome.written.starts_with(b"HTTP/1.1 501 "));
-    assert_eq!(outcome.end, End::Refused(SocksError::Http));
+fn http_connect_gives_its_password() {
+    let credentials = anna();
+    let right = negotiate(Some(&credentials), &[HTTP_PASSWORD]);
+    assert_eq!(right.written, b"");
+    let end = connect(Dialect::Http, "[2001:db8::1]:22", b"early");
+    assert_eq!(right.end, end);
+    let twice = String::from_utf8_lossy(HTTP_PASSWORD)
+        .replace("Host: x", "Proxy-Authorization: Basic YW5uYTpzZWNyZXQ=");
+    for wrong in [
+        HTTP,
+        b"CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Basic YW5uYTp3cm9uZw==\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Basic !!!\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Basi\xFF YW5uYTpzZWNyZXQ=\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nProxy-Authorization:\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nAuthorization: Basic YW5uYTpzZWNyZXQ=\r\n\r\n",
+        twice.as_bytes(),
+    ] {
+        let outcome = negotiate(Some(&credentials), &[wrong]);
+        assert_eq!(outcome.end, End::Refused(SocksError::WrongPassword));
+        let written = String::from_utf8(outcome.written).expect("text");
+        assert!(written.starts_with("HTTP/1.1 407 "), "{written}");
+        assert!(
+            written.contains("\r\nProxy-Authenticate: Basic "),
+            "{written}"
+        );
+    }
+}
+
+#[test]
+fn http_other_than_connect_is_told_what_to_do() {
+    for (request, status, error) in [
+        (
+            "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n",
+            405,
+            SocksError::HttpMethod,
+        ),
+        ("GET / HTTP/1.1\r\n\r\n", 405, SocksError::HttpMethod),
+        (
+            "CONNECT a.example HTTP/1.1\r\n\r\n",
+            400,
+            SocksError::HttpTarget,
+        ),
+        (
+            "CONNECT a.example:0 HTTP/1.1\r\n\r\n",
+            400,
+            SocksError::HttpTarget,
+        ),
+        (
+            "CONNECT u@a.example:1 HTTP/1.1\r\n\r\n",
+            400,
+            SocksError::HttpTarget,
+        ),
+        ("CONNECT a:1 HTTP/2.0\r\n\r\n", 400, SocksError::HttpHead),
+        ("HELLO\r\n\r\n", 400, SocksError::HttpHead),
+    ] {
+        let outcome = negotiate(None, &[request.as_bytes()]);
+        let written = String::from_utf8(outcome.written).expect("text");
+        assert!(
+            written.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{written}"
+        );
+        assert_eq!(outcome.end, End::Refused(error), "{request}");
+        let body = written.split_once("\r\n\r\n").expect("a head").1;
+        assert!(written.contains(&format!("Content-Length: {}\r\n", body.len())));
+        assert_eq!(status == 405, body.contains("socks5h://"), "{body}");
+    }
     let tls = negotiate(None, &[b"\x16\x03\x01"]);
     assert_eq!(tls.end, End::Refused(SocksError::NotSocks { first: 0x16 }));
     assert!(tls.written.is_empty());
+}
+
+#[test]
+fn the_head_of_http_has_a_longest_length_and_most_fields() {
+    let refused = End::Refused(SocksError::HttpTooLong);
+    let start = b"CONNECT a:1 HTTP/1.1\r\nX: ";
+    let filler = vec![b'x'; HEAD_LEN_MAX - start.len() - 4];
+    let fits = [&start[..], &filler, b"\r\n\r\nearly"].concat();
+    assert_eq!(
+        negotiate(None, &[&fits]).end,
+        connect(Dialect::Http, "a:1", b"early")
+    );
+    let long = [&start[..], &filler, b"x\r\n\r\n"].concat();
+    for pieces in [long.chunks(long.len()), long.chunks(7)] {
+        let pieces: Vec<&[u8]> = pieces.collect();
+        let outcome = negotiate(None, &pieces);
+        assert_eq!(outcome.end, refused);
+        assert!(outcome.written.starts_with(b"HTTP/1.1 431 "));
+    }
+    let fields = |count| {
+        let fields = "A: b\r\n".repeat(count);
+        let head = format!("CONNECT a:1 HTTP/1.1\r\n{fields}\r\n");
+        negotiate(None, &[head.as_bytes()]).end
+    };
+    assert_eq!(fields(64), connect(Dialect::Http, "a:1", b""));
+    assert_eq!(fields(65), refused);
 }
 
 /// Valid inputs with bytes changed, cut and repeated: never a panic, never more
@@ -213,9 +315,18 @@ fn garbled_input_ends_the_same_in_one_piece_or_many() {
     let seed = crate::test_seed();
     let mut random = Random::from_seed(seed);
     let credentials = anna();
-    let samples = [V5_IPV4, V5_NAME, V5_IPV6, V5_PASSWORD, V4, V4A];
+    let samples = [
+        V5_IPV4,
+        V5_NAME,
+        V5_IPV6,
+        V5_PASSWORD,
+        V4,
+        V4A,
+        HTTP,
+        HTTP_PASSWORD,
+    ];
     for _ in 0..20_000 {
-        let mut input = samples[random.below(6) as usize].to_vec();
+        let mut input = samples[random.below(8) as usize].to_vec();
         for _ in 0..random.below(4) {
             let at = random.below(input.len() as u64) as usize;
             input[at] = random.next_u64() as u8;

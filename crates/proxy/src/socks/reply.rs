@@ -7,11 +7,13 @@ use crate::tunnel::OpenError;
 
 /// The dialect that an application speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocksVersion {
+pub enum Dialect {
     /// SOCKS4 or 4a.
-    V4,
+    Socks4,
     /// SOCKS5.
-    V5,
+    Socks5,
+    /// HTTP CONNECT.
+    Http,
 }
 
 /// Reply codes of [RFC1928] §6. SOCKS4 knows only granted (5A) and refused (5B).
@@ -69,11 +71,12 @@ impl From<&OpenError> for ReplyCode {
 
 /// The reply to a request. `bound` is the far side's address towards the
 /// target; without it, and in SOCKS4 for IPv6, the field is zero, which
-/// applications ignore for CONNECT.
-pub fn reply(version: SocksVersion, code: ReplyCode, bound: Option<SocketAddr>) -> Vec<u8> {
+/// applications ignore for CONNECT; HTTP has no such field.
+pub fn reply(dialect: Dialect, code: ReplyCode, bound: Option<SocketAddr>) -> Vec<u8> {
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    match (version, bound.unwrap_or(unspecified)) {
-        (SocksVersion::V4, bound) => {
+    match (dialect, bound.unwrap_or(unspecified)) {
+        (Dialect::Http, _) => super::http::reply(code),
+        (Dialect::Socks4, bound) => {
             let status = if code == ReplyCode::Ok { 0x5A } else { 0x5B };
             let (ip, port) = match bound {
                 SocketAddr::V4(v4) => (*v4.ip(), v4.port()),
@@ -84,7 +87,7 @@ pub fn reply(version: SocksVersion, code: ReplyCode, bound: Option<SocketAddr>) 
             out.extend(ip.octets());
             out
         }
-        (SocksVersion::V5, bound) => {
+        (Dialect::Socks5, bound) => {
             let mut out = vec![5, code as u8, 0];
             match bound {
                 SocketAddr::V4(v4) => {
@@ -102,12 +105,6 @@ pub fn reply(version: SocksVersion, code: ReplyCode, bound: Option<SocketAddr>) 
     }
 }
 
-/// What a browser shows that takes this port for an HTTP proxy.
-pub(crate) const HTTP_ANSWER: &[u8] = b"HTTP/1.1 501 Not Implemented\r\n\
-Content-Type: text/plain\r\nConnection: close\r\n\r\n\
-This port speaks SOCKS5 and SOCKS4, not HTTP.\n\
-Enter it as a SOCKS proxy, for example socks5h://127.0.0.1:1080\n";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,20 +114,20 @@ mod tests {
         let four: SocketAddr = "192.0.2.1:258".parse().expect("literal");
         let six: SocketAddr = "[2001:db8::1]:258".parse().expect("literal");
         assert_eq!(
-            reply(SocksVersion::V5, ReplyCode::Ok, Some(four)),
+            reply(Dialect::Socks5, ReplyCode::Ok, Some(four)),
             [5, 0, 0, 1, 192, 0, 2, 1, 1, 2]
         );
-        assert_eq!(reply(SocksVersion::V5, ReplyCode::Ok, Some(six)).len(), 22);
+        assert_eq!(reply(Dialect::Socks5, ReplyCode::Ok, Some(six)).len(), 22);
         assert_eq!(
-            reply(SocksVersion::V5, ReplyCode::Refused, None),
+            reply(Dialect::Socks5, ReplyCode::Refused, None),
             [5, 5, 0, 1, 0, 0, 0, 0, 0, 0]
         );
         assert_eq!(
-            reply(SocksVersion::V4, ReplyCode::Ok, Some(four)),
+            reply(Dialect::Socks4, ReplyCode::Ok, Some(four)),
             [0, 0x5A, 1, 2, 192, 0, 2, 1]
         );
         assert_eq!(
-            reply(SocksVersion::V4, ReplyCode::NotAllowed, Some(six)),
+            reply(Dialect::Socks4, ReplyCode::NotAllowed, Some(six)),
             [0, 0x5B, 0, 0, 0, 0, 0, 0]
         );
     }
