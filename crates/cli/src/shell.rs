@@ -44,9 +44,11 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
         Some(folder) => {
             let mut command = command;
             command.build();
-            pages(&command, "ctcp", folder).map_err(|error| {
-                Failure::usage(format!("cannot write into {}: {error}", folder.display()))
-            })
+            let made = std::fs::create_dir_all(folder);
+            made.and_then(|()| pages(&command, "ctcp", folder))
+                .map_err(|error| {
+                    Failure::usage(format!("cannot write into {}: {error}", folder.display()))
+                })
         }
     }
 }

@@ -3,108 +3,43 @@
 mod common;
 
 use std::io::Write;
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
 
-use common::{Net, assert_ok, body, has, link, sha256};
+use common::{Net, Sshd, assert_ok, body, has, link, sha256};
 use ctcp_link::LossModel;
 use ctcp_units::LossRate;
 
-/// An ssh server for the user that runs the tests.
-struct Sshd {
-    child: Child,
-    folder: tempfile::TempDir,
-    port: u16,
-}
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// The words of an ssh command that goes through `ctcp connect`.
+fn ssh(sshd: &Sshd, net: &Net) -> Vec<String> {
+    let key = sshd.user_key();
+    let ctcp = env!("CARGO_BIN_EXE_ctcp");
+    let proxy = format!(
+        "ProxyCommand={ctcp} -q connect %h:%p --server {} --server-key {} --key {}",
+        net.relay.local_addr(),
+        net.server_key.public,
+        net.client_key.path()
+    );
+    let words = [
+        "ssh",
+        "-F",
+        "none",
+        "-i",
+        &key,
+        "-p",
+        &sshd.port().to_string(),
+    ];
+    let mut words: Vec<String> = words.map(str::to_owned).into();
+    for option in [
+        &proxy,
+        "BatchMode=yes",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+    ] {
+        words.extend(["-o".to_owned(), option.to_owned()]);
     }
-}
-
-impl Sshd {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        for name in ["host", "user"] {
-            let made = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-                .arg(folder.path().join(name))
-                .output()
-                .expect("ssh-keygen runs");
-            assert_ok(&made);
-        }
-        let free = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let port = free.local_addr().expect("bound").port();
-        drop(free);
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        let config = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\n",
-            at("host"),
-            at("user.pub")
-        );
-        std::fs::write(folder.path().join("config"), config).expect("written");
-        if rustix::process::geteuid().is_root() {
-            // sshd wants it to exist; where it is missing, no sshd has ever run.
-            let _ = std::fs::create_dir_all("/run/sshd");
-        }
-        let program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"]
-            .into_iter()
-            .find(|program| Path::new(program).exists())
-            .expect("sshd wants to be started by its full path");
-        let child = Command::new(program)
-            .args(["-D", "-e", "-f"])
-            .arg(folder.path().join("config"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sshd runs");
-        let sshd = Self {
-            child,
-            folder,
-            port,
-        };
-        common::wait_until("sshd", Duration::from_secs(10), || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        sshd
-    }
-
-    /// The words of an ssh command that goes through `ctcp connect`.
-    fn ssh(&self, net: &Net) -> Vec<String> {
-        let key = self.folder.path().join("user").display().to_string();
-        let ctcp = env!("CARGO_BIN_EXE_ctcp");
-        let proxy = format!(
-            "ProxyCommand={ctcp} -q connect %h:%p --server {} --server-key {} --key {}",
-            net.relay.local_addr(),
-            net.server_key.public,
-            net.client_key.path()
-        );
-        let words = [
-            "ssh",
-            "-F",
-            "none",
-            "-i",
-            &key,
-            "-p",
-            &self.port.to_string(),
-        ];
-        let mut words: Vec<String> = words.map(str::to_owned).into();
-        for option in [
-            &proxy,
-            "BatchMode=yes",
-            "StrictHostKeyChecking=no",
-            "UserKnownHostsFile=/dev/null",
-            "LogLevel=ERROR",
-        ] {
-            words.extend(["-o".to_owned(), option.to_owned()]);
-        }
-        words
-    }
+    words
 }
 
 /// Runs a program with this on its stdin.
@@ -134,7 +69,7 @@ fn ssh_carries_bytes_both_ways_through_ctcp_connect() {
         return;
     }
     let (sshd, net) = (Sshd::start(), lossy_net());
-    let ssh = sshd.ssh(&net);
+    let ssh = ssh(&sshd, &net);
     let mut command = Command::new(&ssh[0]);
     command.args(&ssh[1..]).args(["127.0.0.1", "cat"]);
     let input = body(1, 3_000_000);
@@ -156,7 +91,7 @@ fn rsync_copies_a_folder_through_ctcp_connect() {
     for (name, len) in [("large", 2_000_000), ("deep/small", 10), ("deep/empty", 0)] {
         std::fs::write(from.join(name), body(2, len)).expect("written");
     }
-    let words = sshd.ssh(&net);
+    let words = ssh(&sshd, &net);
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let output = Command::new("rsync")
         .args(["-a", "-e", &quoted.join(" ")])

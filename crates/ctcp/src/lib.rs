@@ -42,3 +42,8 @@ pub use ctcp_proto::{
     TransportConfig, TransportConfigError,
 };
 pub use ctcp_units::{PathId, StreamId};
+
+/// The book's page about this crate: its code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/library.md")]
+pub struct BookPage;

@@ -9,6 +9,7 @@
 
 mod chromium;
 mod process;
+mod sshd;
 mod web;
 
 use std::io::{Read, Write};
@@ -24,6 +25,7 @@ use sha2::{Digest, Sha256};
 
 pub use chromium::Chromium;
 pub use process::{Ctcp, Key};
+pub use sshd::Sshd;
 pub use web::{Seen, Web, body};
 
 /// The seed of randomized tests: `CTCP_SEED`, else a fixed one. Printed, so that
