@@ -27,6 +27,14 @@ pub(crate) const BURST_SPAN_MIN: Duration = micros(50);
 /// … and at most this.
 pub(crate) const BURST_SPAN_MAX: Duration = millis(1);
 
+/// A path that the pacer held back, and that was called late, catches up with what
+/// it missed, up to this share of the round trip: half of the eighth that
+/// [RFC9406] and `auto` take for a queue …
+pub(crate) const LATE_SHARE: u32 = 16;
+/// … and at most this: machines that are busy wake a program a few milliseconds
+/// late.
+pub(crate) const LATE_SPAN_MAX: Duration = millis(4);
+
 /// The burst is at most so many packets. It bounds what a router's queue must
 /// hold when a path of many Gbit/s awakes; as quinn's.
 pub(crate) const BURST_PACKETS_MAX: u64 = 256;
@@ -44,6 +52,7 @@ pub(crate) struct Pacer {
     rate: Option<Rate>,
     packet_bytes: u64,
     burst_span: Duration,
+    late_span: Duration,
     /// What the bucket held at `filled_at`, in billionths of a bit; below zero
     /// if more was sent than it held.
     level: i128,
@@ -60,6 +69,7 @@ impl Pacer {
             rate: None,
             packet_bytes: packet_bytes.max(1),
             burst_span: BURST_SPAN_MAX,
+            late_span: BURST_SPAN_MAX,
             level: i128::MAX,
             filled_at: Instant::EPOCH,
             is_drained: false,
@@ -82,7 +92,7 @@ impl Pacer {
         self.filled_at = self.filled_at.max(now);
         let least = Rate::bits_per_second(self.packet_bytes.saturating_mul(8));
         self.rate = rate.map(|rate| rate.max(least));
-        self.level = self.level.min(self.burst());
+        self.level = self.level.min(self.most());
     }
 
     /// Sets the rate as a controller gives it, in packets of full length per
@@ -102,6 +112,7 @@ impl Pacer {
     /// The round trip in which bursts should not show.
     pub(crate) fn set_rtt(&mut self, srtt: Duration) {
         self.burst_span = (srtt / BURST_SHARE).clamp(BURST_SPAN_MIN, BURST_SPAN_MAX);
+        self.late_span = (srtt / LATE_SHARE).clamp(self.burst_span, LATE_SPAN_MAX);
     }
 
     /// Whether a packet of full length may leave at `now`.
@@ -136,7 +147,11 @@ impl Pacer {
 
     /// The most that may leave at once after idleness, in bytes.
     pub(crate) fn burst_bytes(&self) -> u64 {
-        let in_span = self.rate.unwrap_or(Rate::ZERO).bytes_in(self.burst_span);
+        self.bytes_in(self.burst_span)
+    }
+
+    fn bytes_in(&self, span: Duration) -> u64 {
+        let in_span = self.rate.unwrap_or(Rate::ZERO).bytes_in(span);
         in_span.saturating_add(self.packet_bytes).clamp(
             self.packet_bytes,
             self.packet_bytes.saturating_mul(BURST_PACKETS_MAX),
@@ -155,7 +170,17 @@ impl Pacer {
         let nanos = now.saturating_since(self.filled_at).as_nanos() as i128;
         let gained = i128::from(rate).saturating_mul(nanos);
         let filled = self.level.saturating_add(gained);
-        filled.min(self.burst())
+        // What is there already stays, in the midst of catching up too.
+        filled.min(self.most()).max(self.level)
+    }
+
+    /// What the bucket holds at most, by what limited the path last.
+    fn most(&self) -> i128 {
+        if self.is_drained {
+            i128::from(self.bytes_in(self.late_span)) * BYTE
+        } else {
+            self.burst()
+        }
     }
 
     /// What the bucket must hold before anything leaves.
@@ -253,6 +278,18 @@ mod tests {
                 "{mbit} Mbit/s: {packets} of {fair}"
             );
         }
+    }
+
+    #[test]
+    fn a_driver_that_is_late_catches_up() {
+        let mut pacer = paced(Rate::mbit(25));
+        pacer.set_rtt(millis(40));
+        drain(&mut pacer, Instant::EPOCH);
+        // Two milliseconds late: 6250 bytes and what was there before.
+        let due = pacer.next_send_time(Instant::EPOCH);
+        assert_eq!(drain(&mut pacer, due + millis(2)), 5);
+        // An hour late: a sixteenth of the round trip and a packet.
+        assert_eq!(drain(&mut pacer, Instant::EPOCH + seconds(3600)), 6);
     }
 
     #[test]
