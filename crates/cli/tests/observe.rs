@@ -130,6 +130,10 @@ fn check_qlog(text: &str) {
     let header = records.next().expect("a header");
     assert_eq!(header["qlog_version"], "0.3");
     assert_eq!(header["qlog_format"], "JSON-SEQ");
+    // What qvis asks of a file before it reads on, by its source: a name that ends
+    // in .sqlog, this version and format, one `trace`, a number for the beginning.
+    assert!(header["trace"].is_object(), "{header}");
+    assert!(header["trace"]["common_fields"]["reference_time"].is_number());
     assert_eq!(header["trace"]["vantage_point"]["type"], "client");
     assert_eq!(header["trace"]["common_fields"]["time_format"], "relative");
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -160,6 +164,8 @@ fn check_qlog(text: &str) {
                 }
             }
             "recovery:packet_lost" => {
+                // Where qvis's graph of congestion looks for it.
+                assert_eq!(data["packet_number"], data["header"]["packet_number"]);
                 assert!(next_sent.is_none_or(|next| number() < next), "{record}");
             }
             "recovery:metrics_updated" => {

@@ -1,5 +1,6 @@
 //! From what a connection tells to lines of qlog.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ pub(super) struct QlogTrace {
     /// When the first event of the buffer happened.
     chunk_since: Instant,
     dropped: u64,
-    /// Frames of the packet that is being received.
-    acks: Vec<u8>,
+    /// Acknowledgements in the packet that is being received: of which path, and
+    /// the fields of its frame.
+    acks: Vec<(PathId, String)>,
 }
 
 impl QlogTrace {
@@ -126,7 +128,7 @@ impl QlogTrace {
             TraceContent::Control if acks.is_empty() => {
                 r#"{"frame_type":"ctcp_control"}"#.to_owned()
             }
-            TraceContent::Control => String::from_utf8_lossy(&acks).into_owned(),
+            TraceContent::Control => ack_frames(path, &acks),
             TraceContent::Systematic { symbol, index } => format!(
                 r#"{{"frame_type":"ctcp_systematic","symbol":{},"index":{index}}}"#,
                 symbol.0
@@ -165,22 +167,19 @@ impl Trace for QlogTrace {
                 *content,
             ),
             TraceEvent::Ack(ack) => {
-                if !self.acks.is_empty() {
-                    self.acks.push(b',');
-                }
                 let delay = ack.delay.as_secs_f64() * 1e3;
-                let _ = write!(
-                    self.acks,
-                    r#"{{"frame_type":"ack","path_id":{},"ack_delay":{delay:.3},"acked_ranges":["#,
+                let mut fields = format!(
+                    r#""path_id":{},"ack_delay":{delay:.3},"acked_ranges":["#,
                     ack.path.0
                 );
                 // QUIC's events list the oldest first.
                 let ranges: Vec<_> = ack.ranges.iter().collect();
                 for (index, range) in ranges.iter().rev().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    let _ = write!(self.acks, "{comma}[{},{}]", range.start(), range.end());
+                    let _ = write!(fields, "{comma}[{},{}]", range.start(), range.end());
                 }
-                self.acks.extend_from_slice(b"]}");
+                fields.push(']');
+                self.acks.push((ack.path, fields));
             }
             TraceEvent::Received {
                 path,
@@ -203,6 +202,8 @@ impl Trace for QlogTrace {
                     );
                 }
             }
+            // qlog 0.3 has the number in the header, qvis's graph of congestion
+            // looks for it beside that.
             TraceEvent::Lost {
                 path,
                 number,
@@ -212,7 +213,7 @@ impl Trace for QlogTrace {
                 *path,
                 "recovery:packet_lost",
                 format_args!(
-                    r#""header":{{"packet_type":"1RTT","packet_number":{number},"path_id":{}}},"is_symbol":{is_symbol}"#,
+                    r#""header":{{"packet_type":"1RTT","packet_number":{number},"path_id":{}}},"packet_number":{number},"is_symbol":{is_symbol}"#,
                     path.0
                 ),
             ),
@@ -245,8 +246,34 @@ impl Trace for QlogTrace {
     }
 }
 
+/// The frames of a packet that came by `path`. qvis takes every `ack` for one of
+/// the path that it came by, so that one of another path has another name.
+fn ack_frames(path: PathId, acks: &[(PathId, String)]) -> String {
+    let frames = acks.iter().map(|(of, fields)| {
+        let name = if *of == path { "ack" } else { "ctcp_ack" };
+        format!(r#"{{"frame_type":"{name}",{fields}}}"#)
+    });
+    frames.collect::<Vec<_>>().join(",")
+}
+
 impl Drop for QlogTrace {
     fn drop(&mut self) {
         self.hand_on();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ack_of_another_path_is_no_ack_of_this_one() {
+        let fields = |path: u32| format!(r#""path_id":{path},"acked_ranges":[[0,3]]"#);
+        let acks = [0, 1].map(|path| (PathId(path), fields(path)));
+        let frames = format!("[{}]", ack_frames(PathId(1), &acks));
+        let frames: serde_json::Value = serde_json::from_str(&frames).expect("JSON");
+        assert_eq!(frames[0]["frame_type"], "ctcp_ack");
+        assert_eq!(frames[1]["frame_type"], "ack");
+        assert_eq!(frames[1]["acked_ranges"][0][1], 3);
     }
 }
