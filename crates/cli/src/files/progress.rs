@@ -1,12 +1,14 @@
 //! What a person sees while files move: a bar on the terminal, and a line for
 //! each thing that is left out.
 
-use std::sync::Mutex;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ctcp_files::{LeftOut, Shown, Summary, Watch};
-use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
+use indicatif::{DecimalBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::json;
 
 use crate::output::{is_quiet, notice, print_line, result};
@@ -14,7 +16,10 @@ use crate::output::{is_quiet, notice, print_line, result};
 /// Lines about things left out; the rest is counted.
 const LINES_MAX: u64 = 20;
 
-const BAR: &str = "{bar:24} {percent:>3} %  {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_msg}";
+const BAR: &str = "{bar:24} {percent:>3} %  {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {left}  {wide_msg}";
+
+/// When nothing has moved for so long, the bar says so instead of guessing the end.
+const STALL: Duration = Duration::from_secs(3);
 const SPINNER: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {wide_msg}";
 
 /// Draws and counts.
@@ -25,6 +30,8 @@ pub(super) struct Progress {
     left_out: AtomicU64,
     /// Of all attempts together.
     bytes_moved: AtomicU64,
+    /// When bytes moved last.
+    moved_at: Arc<Mutex<Instant>>,
 }
 
 impl Default for Progress {
@@ -34,6 +41,7 @@ impl Default for Progress {
             began: Mutex::new(None),
             left_out: AtomicU64::new(0),
             bytes_moved: AtomicU64::new(0),
+            moved_at: Arc::new(Mutex::new(Instant::now())),
         }
     }
 }
@@ -118,7 +126,15 @@ impl Watch for Progress {
             false => ProgressBar::new_spinner(),
         };
         let template = if is_known { BAR } else { SPINNER };
-        bar.set_style(ProgressStyle::with_template(template).expect("a right template"));
+        let moved_at = self.moved_at.clone();
+        *moved_at.lock().expect("never held in a panic") = Instant::now();
+        let left = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let idle = moved_at.lock().expect("never held in a panic").elapsed();
+            // Writing into memory cannot fail.
+            let _ = text.write_str(&left(state.eta(), idle));
+        };
+        let style = ProgressStyle::with_template(template).expect("a right template");
+        bar.set_style(style.with_key("left", left));
         bar.enable_steady_tick(Duration::from_millis(250));
         let old = std::mem::replace(&mut *self.bar.lock().expect("never held in a panic"), bar);
         old.finish_and_clear();
@@ -128,12 +144,13 @@ impl Watch for Progress {
         let bar = self.bar();
         // The text costs more than a small file.
         if !bar.is_hidden() {
-            bar.set_message(path.to_string());
+            bar.set_message(short(&path.to_string()).to_owned());
         }
     }
 
     fn moved(&self, bytes: u64) {
         self.bytes_moved.fetch_add(bytes, Ordering::Relaxed);
+        *self.moved_at.lock().expect("never held in a panic") = Instant::now();
         self.bar().inc(bytes);
     }
 
@@ -152,6 +169,28 @@ impl Watch for Progress {
     }
 }
 
+/// What the bar says of time, when the end is expected in `eta` and nothing has
+/// moved for `idle`.
+fn left(eta: Duration, idle: Duration) -> String {
+    let mut text = String::new();
+    let seconds = idle.as_secs();
+    // Writing into memory cannot fail.
+    let _ = match idle >= STALL {
+        true => write!(text, "nothing has moved for {seconds} s"),
+        false => write!(text, "{:#} left", HumanDuration(eta)),
+    };
+    text
+}
+
+/// A path as the bar shows it: the sender's begin far away, at the root.
+fn short(path: &str) -> &str {
+    let name = Path::new(path).file_name().and_then(|name| name.to_str());
+    match path.starts_with('/') {
+        true => name.unwrap_or(path),
+        false => path,
+    }
+}
+
 fn count(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
@@ -161,4 +200,25 @@ fn count(count: u64, what: &str) -> String {
 
 fn decimal(bytes: u64) -> String {
     DecimalBytes(bytes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_says_when_nothing_moves_instead_of_guessing() {
+        let eta = Duration::from_secs(90);
+        assert!(left(eta, STALL - Duration::from_millis(1)).ends_with(" left"));
+        assert_eq!(
+            left(eta, Duration::from_secs(14)),
+            "nothing has moved for 14 s"
+        );
+    }
+
+    #[test]
+    fn the_bar_shows_names_and_no_way_from_the_root() {
+        assert_eq!(short("/home/anna/photos/one.jpg"), "one.jpg");
+        assert_eq!(short("photos/one.jpg"), "photos/one.jpg");
+    }
 }

@@ -10,6 +10,7 @@
 mod common;
 mod flags;
 mod links;
+mod newcomer;
 mod page;
 mod world;
 
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
             // A user namespace of one's own does not let sshd change its groups.
             let setgroups = fs::read_to_string("/proc/self/setgroups").unwrap_or_default();
             let is_root = rustix::process::geteuid().is_root() && setgroups.trim() != "deny";
+            let newcomer = move || newcomer::a_newcomer_gets_a_page_and_a_folder(is_root);
+            trials.push(trial("a_newcomer_gets_a_page_and_a_folder", newcomer));
             for path in pages() {
                 let name = shown(&path);
                 let steps = steps(&path);

@@ -55,10 +55,10 @@ pub(crate) struct World {
 }
 
 /// A command that goes on while the page does.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     output: Arc<Mutex<String>>,
-    command: Command,
+    pub(crate) command: Command,
 }
 
 impl World {
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Does a step; false if the session ends with it.
+    /// Does a step.
     pub(crate) fn take(&mut self, step: &Step) {
         match step {
             Step::Script { machine, text } => {
@@ -181,6 +181,14 @@ impl World {
         self.sshd = Some(sshd);
     }
 
+    /// Switches all paths off, or on again.
+    pub(crate) fn set_network(&self, is_up: bool) {
+        for index in 0..self.network.paths().len() {
+            let set = self.network.router().set_path_up(index, is_up);
+            set.expect("there is such a path");
+        }
+    }
+
     fn side(&self, machine: &str) -> &Namespace {
         let is_far = matches!(machine, "server" | "there");
         let name = if is_far { "right" } else { "left" };
@@ -188,7 +196,7 @@ impl World {
     }
 
     /// The home folder of a machine, which has the repository's examples.
-    fn home(&self, machine: &str) -> PathBuf {
+    pub(crate) fn home(&self, machine: &str) -> PathBuf {
         let home = self.folder.path().join("homes").join(machine);
         if !home.exists() {
             fs::create_dir_all(home.join(".run")).expect("writable");
@@ -204,7 +212,7 @@ impl World {
             .replace("wwan0", &paths[1].left.device)
     }
 
-    fn run(&mut self, command: &Command) {
+    pub(crate) fn run(&mut self, command: &Command) {
         // Whoever types waits for the prompt.
         let is_waited_for = |running: &Running| {
             running.ends_by_itself() && running.command.machine == command.machine
@@ -236,7 +244,7 @@ impl World {
         self.judge(&running, status);
     }
 
-    fn start(&self, command: &Command) -> Running {
+    pub(crate) fn start(&self, command: &Command) -> Running {
         let home = self.home(&command.machine);
         let text = self.replaced(&command.text);
         let text = text.split(" # ").next().unwrap_or_default().trim_end();
@@ -329,7 +337,7 @@ impl World {
         self.remember_invite(&said);
     }
 
-    fn remember_invite(&mut self, said: &str) {
+    pub(crate) fn remember_invite(&mut self, said: &str) {
         let invite = said
             .split_whitespace()
             .find(|word| word.starts_with("ctcp://"));
@@ -340,7 +348,7 @@ impl World {
 }
 
 impl Running {
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.output.lock().expect("no panic").clone()
     }
 
@@ -353,7 +361,7 @@ impl Running {
         is_transfer && !text.contains("--forever")
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // It may have ended by itself; then the group is empty.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
