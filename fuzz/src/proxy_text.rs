@@ -166,10 +166,9 @@ fn reply(bytes: &[u8]) {
 
 fn lists(text: &str) {
     if let Ok(list) = AllowList::parse(text) {
-        let lines = list.iter().map(|(key, name)| match name {
-            Some(name) => format!("{} {name}\n", format_key(key)),
-            None => format_key(key) + "\n",
-        });
+        let lines = list
+            .iter()
+            .map(|(key, entry)| format!("{} {entry}\n", format_key(key)));
         assert_eq!(AllowList::parse(&lines.collect::<String>()), Ok(list));
     }
     if let Ok(book) = InviteBook::from_text(text) {

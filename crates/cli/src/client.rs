@@ -215,6 +215,7 @@ pub(crate) async fn run(args: ClientArgs) -> Result<(), Failure> {
     let proxy = ForwardProxy::new(uplink, config);
     let source = ProxySource {
         stats: proxy.stats(),
+        clients: None,
         endpoint: None,
     };
     let observing = prepared.start("client", &server, source, args.json)?;

@@ -9,13 +9,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ctcp::{Authorize, Decision, Identity, PublicKey, Refusal};
 use ctcp_proxy::allowlist::{AllowList, append_to_file};
+use ctcp_proxy::client::{Client, Clients};
 use ctcp_proxy::invite::{Invite, InviteBook, Token};
+use ctcp_proxy::key::Key;
+use ctcp_proxy::limits::Limits;
 use ctcp_proxy::target::Target;
 use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::keys;
 use crate::output::notice;
+
+/// What a client without a name is called.
+const UNNAMED: &str = "unnamed";
 
 /// Where the lists are.
 #[derive(Debug, Clone)]
@@ -26,12 +32,15 @@ pub(crate) struct GatekeeperConfig {
     pub(crate) enrolled: Option<PathBuf>,
     /// The file of outstanding invites.
     pub(crate) invites: Option<PathBuf>,
+    /// What a client may take of which the lists say nothing.
+    pub(crate) limits: Limits,
 }
 
 /// Decides who may come in. Clones decide by the same lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Gatekeeper {
     shared: Arc<Mutex<Lists>>,
+    clients: Arc<Clients>,
 }
 
 #[derive(Debug)]
@@ -53,6 +62,7 @@ impl Gatekeeper {
                 allow,
                 book,
             })),
+            clients: Arc::default(),
         })
     }
 
@@ -61,13 +71,19 @@ impl Gatekeeper {
     }
 
     /// Reads the allow-lists again; if that fails they stay as they were.
-    /// `arguments` are what `--allow` gives now, if that may have changed.
-    pub(crate) fn reload(&self, arguments: Option<Vec<String>>) -> Result<(), Failure> {
+    /// `changed` is what `--allow` gives now, and the limits of those of whom the
+    /// lists say nothing, if these may have changed. New limits hold at once, for
+    /// those who are connected, too.
+    pub(crate) fn reload(&self, changed: Option<(Vec<String>, Limits)>) -> Result<(), Failure> {
         let mut lists = self.lock();
         let mut config = lists.config.clone();
-        config.arguments = arguments.unwrap_or(config.arguments);
+        if let Some((arguments, limits)) = changed {
+            (config.arguments, config.limits) = (arguments, limits);
+        }
         lists.allow = read_allow(&config)?;
         lists.config = config;
+        let lists = &*lists;
+        self.clients.update(|key| lists.about(key));
         Ok(())
     }
 
@@ -94,13 +110,17 @@ impl Gatekeeper {
         }
     }
 
-    /// What to call a client in the log.
-    pub(crate) fn name(&self, key: &PublicKey) -> Arc<str> {
-        self.lock()
-            .allow
-            .name(key.as_bytes())
-            .unwrap_or("unnamed")
-            .into()
+    /// A client that has come in: its name, what it may take and has taken.
+    pub(crate) fn client(&self, key: &PublicKey) -> Arc<Client> {
+        let lists = self.lock();
+        let unlisted = (UNNAMED, lists.config.limits);
+        let (name, limits) = lists.about(key.as_bytes()).unwrap_or(unlisted);
+        self.clients.record(key.as_bytes(), name, limits)
+    }
+
+    /// Those who have come in.
+    pub(crate) fn clients(&self) -> Arc<Clients> {
+        self.clients.clone()
     }
 
     /// Issues an invite and puts it down, so that it survives a restart.
@@ -130,6 +150,13 @@ impl Gatekeeper {
 }
 
 impl Lists {
+    /// The name and the limits of a client on the list.
+    fn about(&self, key: &Key) -> Option<(&str, Limits)> {
+        let entry = self.allow.get(key)?;
+        let name = entry.name.as_deref().unwrap_or(UNNAMED);
+        Some((name, entry.limits.or(self.config.limits)))
+    }
+
     fn save_book(&self) -> io::Result<()> {
         match &self.config.invites {
             Some(path) => keys::write_private(path, self.book.to_text().as_bytes()),
@@ -163,7 +190,7 @@ impl Lists {
             return Decision::Refuse(Refusal::Busy);
         }
         self.allow.insert(*client.as_bytes(), name.as_deref());
-        let name = name.as_deref().unwrap_or("unnamed");
+        let name = name.as_deref().unwrap_or(UNNAMED);
         notice(format_args!(
             "enrolled {name} with key {client} in {}",
             path.display()
@@ -228,6 +255,7 @@ mod tests {
             arguments: Vec::new(),
             enrolled: Some(folder.join("allow")),
             invites: Some(folder.join("invites")),
+            limits: "streams=9".parse().expect("good"),
         })
         .expect("readable")
     }
@@ -267,7 +295,7 @@ mod tests {
             gatekeeper.authorize(&client(1), &token, now),
             Decision::Allow
         );
-        assert_eq!(&*gatekeeper.name(&client(1)), "anna");
+        assert_eq!(&*gatekeeper.client(&client(1)).name(), "anna");
     }
 
     #[test]
@@ -286,6 +314,30 @@ mod tests {
             Decision::Refuse(Refusal::BadInvite)
         );
         assert_eq!(gatekeeper.summary(), "1 client allowed");
+    }
+
+    #[test]
+    fn limits_come_from_the_list_then_from_the_default_and_change_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let gatekeeper = open(folder.path());
+        let file = folder.path().join("allow");
+        let write = |text: &str| fs::write(&file, text).expect("writable");
+        write(&format!("{} bob rate=1mbit\n", client(3)));
+        gatekeeper.reload(None).expect("well formed");
+        let bob = gatekeeper.client(&client(3));
+        assert_eq!(bob.limits().to_string(), "rate=1000000bit streams=9");
+        write(&format!("{} robert streams=5\n", client(3)));
+        gatekeeper.reload(None).expect("well formed");
+        assert_eq!(bob.limits().to_string(), "streams=5");
+        assert_eq!(&*bob.name(), "robert");
+        let limits = "rate=2mbit streams=1".parse().expect("good");
+        gatekeeper.reload(Some((Vec::new(), limits))).expect("fine");
+        assert_eq!(bob.limits().to_string(), "rate=2000000bit streams=5");
+        write("nonsense");
+        gatekeeper
+            .reload(Some((Vec::new(), Limits::default())))
+            .expect_err("bad");
+        assert_eq!(bob.limits().to_string(), "rate=2000000bit streams=5");
     }
 
     #[test]

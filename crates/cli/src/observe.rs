@@ -9,8 +9,10 @@ use clap::Args;
 use ctcp::{Endpoint, EndpointStats};
 use ctcp_observe::access::{Access, TOKEN_LEN_MIN};
 use ctcp_observe::control::{self, ControlFile};
-use ctcp_observe::{Observer, ProxyView, QlogFolder, Source, StreamView, http};
+use ctcp_observe::{ClientView, Observer, ProxyView, QlogFolder, Source, StreamView, http};
+use ctcp_proxy::client::{ClientSnapshot, Clients};
 use ctcp_proxy::stats::{FailReason, Stats};
+use ctcp_units::Rate;
 use tokio::net::{TcpListener, UnixListener};
 use tracing::debug;
 
@@ -98,8 +100,29 @@ impl ControlArgs {
 /// What a proxy shows.
 pub(crate) struct ProxySource {
     pub(crate) stats: Arc<Stats>,
+    /// Whom it serves, of a server.
+    pub(crate) clients: Option<Arc<Clients>>,
     /// The socket of all connections, of a server.
     pub(crate) endpoint: Option<Endpoint>,
+}
+
+impl ProxySource {
+    fn clients(&self) -> Vec<ClientView> {
+        let Some(clients) = &self.clients else {
+            return Vec::new();
+        };
+        let clients = clients.snapshot(ProxyView::CLIENTS_MAX);
+        let view = |client: ClientSnapshot| ClientView {
+            name: client.name.to_string(),
+            streams: client.streams,
+            streams_max: client.limits.streams,
+            streams_refused: client.streams_refused,
+            rate_max: client.limits.rate.map(Rate::as_bits_per_second),
+            bytes_up: client.bytes_up,
+            bytes_down: client.bytes_down,
+        };
+        clients.into_iter().map(view).collect()
+    }
 }
 
 impl Source for ProxySource {
@@ -115,6 +138,7 @@ impl Source for ProxySource {
             bytes_up: stats.bytes_up,
             bytes_down: stats.bytes_down,
             failed: failed.collect(),
+            clients: self.clients(),
         }
     }
 

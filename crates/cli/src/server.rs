@@ -8,9 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use ctcp::{Connection, Endpoint, Identity, ServerConfig};
 use ctcp_proxy::egress::{EgressPolicy, EgressRule};
+use ctcp_proxy::limits::{Limits, parse_rate};
 use ctcp_proxy::reverse::{ReverseConfig, ReverseProxy};
 use ctcp_proxy::shutdown::{Shutdown, shutdown};
 use ctcp_proxy::target::{Host, Target};
+use ctcp_units::Rate;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::info;
@@ -41,8 +43,9 @@ pub(crate) struct ServerArgs {
     /// the state folder, made at the first start]
     #[arg(long, value_name = "FILE", env = "CTCP_KEY")]
     key: Option<PathBuf>,
-    /// A client that may connect, or a file of them, one public key a line; may be
-    /// repeated. SIGHUP reads the files again
+    /// A client that may connect, or a file of them, a line each: public key, name,
+    /// limits (`KEY anna rate=20mbit streams=100`); may be repeated. SIGHUP reads the
+    /// files again
     #[arg(
         long,
         value_name = "PUBKEY|FILE",
@@ -74,6 +77,14 @@ pub(crate) struct ServerArgs {
         value_delimiter = ','
     )]
     egress_deny: Vec<EgressRule>,
+    /// What each client may relay each way, such as 20mbit, unless the allow-list
+    /// says otherwise behind its name: rate=50mbit
+    #[arg(long, value_name = "RATE", env = "CTCP_CLIENT_RATE", value_parser = parse_rate)]
+    client_rate: Option<Rate>,
+    /// Streams (connections to targets) that each client may have at once, unless
+    /// the allow-list says otherwise: streams=100
+    #[arg(long, value_name = "N", env = "CTCP_CLIENT_STREAMS")]
+    client_streams: Option<u32>,
     #[command(flatten)]
     state: StateArgs,
     #[command(flatten)]
@@ -93,6 +104,16 @@ pub(crate) struct ServerArgs {
     ready: ReadyArgs,
 }
 
+impl ServerArgs {
+    /// What a client may take of which the lists say nothing.
+    const fn limits(&self) -> Limits {
+        Limits {
+            rate: self.client_rate,
+            streams: self.client_streams,
+        }
+    }
+}
+
 /// Runs until a signal ends it.
 pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let stop = StopSignals::new()?;
@@ -101,6 +122,7 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
         arguments: args.allow.clone(),
         enrolled: state.as_ref().map(State::allow),
         invites: state.as_ref().map(State::invites),
+        limits: args.limits(),
     })?;
     if gatekeeper.is_closed_to_all() && args.invite.is_none() {
         return Err(Failure::usage(
@@ -127,6 +149,7 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let proxy = ReverseProxy::new(policy, ReverseConfig::default());
     let source = ProxySource {
         stats: proxy.stats(),
+        clients: Some(gatekeeper.clients()),
         endpoint: Some(endpoint.clone()),
     };
     let observing = prepared.start("server", &listening.to_string(), source, args.json)?;
@@ -189,11 +212,11 @@ pub(crate) async fn serve(
                 None => break,
             },
         };
-        let name = gatekeeper.name(&connection.peer_key());
-        let (proxy, token) = (proxy.of_client(name.clone()), token.clone());
-        let shown = observing.observer.show(&name, &connection);
+        let client = gatekeeper.client(&connection.peer_key());
+        let (proxy, token) = (proxy.of_client(client.clone()), token.clone());
+        let shown = observing.observer.show(&client.name(), &connection);
         clients.spawn(async move {
-            serve_client(connection, name, proxy, token).await;
+            serve_client(connection, client.name(), proxy, token).await;
             drop(shown);
         });
     }
@@ -216,8 +239,8 @@ async fn serve_client(
     info!(client = %name, ended = ?connection.error(), "client gone");
 }
 
-/// Reads the allow-lists and, from a configuration file, the egress rules again at
-/// SIGHUP. Connections stay.
+/// Reads the allow-lists and, from a configuration file, limits and egress rules
+/// again at SIGHUP. Connections stay.
 fn reload_on_hangup(
     gatekeeper: Gatekeeper,
     proxy: ReverseProxy,
@@ -250,7 +273,8 @@ fn reload_on_hangup(
 /// is now; nothing changes if there is anything wrong with it.
 fn reload_file(gatekeeper: &Gatekeeper, proxy: &ReverseProxy) -> Result<(), Failure> {
     let args = crate::parse_server_again()?;
-    gatekeeper.reload(Some(args.allow))?;
+    let limits = args.limits();
+    gatekeeper.reload(Some((args.allow, limits)))?;
     proxy.set_policy(EgressPolicy::new(args.egress_allow, args.egress_deny));
     Ok(())
 }

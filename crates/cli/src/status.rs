@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ctcp_observe::control::{self, ControlError};
-use ctcp_observe::{ConnectionView, PathView, Snapshot};
+use ctcp_observe::{ClientView, ConnectionView, PathView, Snapshot};
 use tokio::time::sleep;
 
 use crate::failure::{Exit, Failure};
@@ -16,6 +16,8 @@ use crate::values;
 
 /// Streams that `ctcp top` lists for each process.
 const STREAMS_SHOWN: usize = 12;
+/// Clients that it lists of each server.
+const CLIENTS_SHOWN: usize = 20;
 /// Puts the cursor home; what follows overwrites what was there.
 const HOME: &str = "\x1b[H";
 /// Erases the rest of a line, and the rest of the screen.
@@ -154,6 +156,9 @@ fn table(now: &Snapshot, last: Option<&Snapshot>) -> String {
             "  not connected to the server; trying".to_owned()
         });
     }
+    for client in now.proxy.clients.iter().take(CLIENTS_SHOWN) {
+        line(client_line(client, last, seconds));
+    }
     for connection in &now.connections {
         let then = last.and_then(|last| last.connections.iter().find(|c| c.id == connection.id));
         line(format!(
@@ -170,6 +175,31 @@ fn table(now: &Snapshot, last: Option<&Snapshot>) -> String {
         }
     }
     out
+}
+
+/// One client of a server: what it has, of what it may.
+fn client_line(client: &ClientView, last: Option<&Snapshot>, seconds: f64) -> String {
+    let of = (client.streams_max).map_or_else(String::new, |count| format!(" of {count}"));
+    let then = last.and_then(|last| last.proxy.clients.iter().find(|c| c.name == client.name));
+    let rates = then.map_or_else(String::new, |then| {
+        let down = rate(client.bytes_down, then.bytes_down, seconds);
+        let up = rate(client.bytes_up, then.bytes_up, seconds);
+        format!("  now {down} down, {up} up")
+    });
+    let most = client.rate_max.map_or_else(String::new, |bits| {
+        format!("  at most {} each way", scaled(bits as f64, &RATES))
+    });
+    let refused = match client.streams_refused {
+        0 => String::new(),
+        count => format!(", {count} refused"),
+    };
+    format!(
+        "  client {}   {}{of} streams{refused}  {} down, {} up{rates}{most}",
+        printable(&client.name),
+        client.streams,
+        size(client.bytes_down),
+        size(client.bytes_up),
+    )
 }
 
 fn path_line(path: &PathView, then: Option<&ConnectionView>, seconds: f64) -> String {
@@ -237,8 +267,10 @@ fn rate(now: u64, then: u64, seconds: f64) -> String {
         return "–".to_owned();
     }
     let bits = now.saturating_sub(then) as f64 * 8.0 / seconds;
-    scaled(bits, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
+    scaled(bits, &RATES)
 }
+
+const RATES: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
 
 fn size(bytes: u64) -> String {
     scaled(bytes as f64, &["B", "kB", "MB", "GB", "TB"])
@@ -303,6 +335,28 @@ mod tests {
         assert!(text.contains("now 10.0 Mbit/s down"), "{text}");
         assert!(text.contains("in  10.0 Mbit/s"), "{text}");
         assert!(text.contains("rtt 25.0 ms (base –)"), "{text}");
+    }
+
+    #[test]
+    fn a_clients_use_stands_beside_its_limits() {
+        let (mut first, mut second) = (snapshot(10.0, 0), snapshot(12.0, 0));
+        first.proxy.clients.push(ClientView {
+            name: "anna".to_owned(),
+            ..ClientView::default()
+        });
+        second.proxy.clients.push(ClientView {
+            name: "anna".to_owned(),
+            streams: 3,
+            streams_max: Some(5),
+            streams_refused: 2,
+            rate_max: Some(20_000_000),
+            bytes_up: 1_000,
+            bytes_down: 2_500_000,
+        });
+        let text = table(&second, Some(&first));
+        let line = "client anna   3 of 5 streams, 2 refused  2.5 MB down, 1.0 kB up  \
+                    now 10.0 Mbit/s down, 4.0 kbit/s up  at most 20.0 Mbit/s each way";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

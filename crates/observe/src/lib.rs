@@ -23,5 +23,6 @@ pub use metrics::{CONTENT_TYPE, MetricInfo, metric_list};
 pub use observer::{Observer, Shown, Source};
 pub use qlog::{QlogFolder, QlogFolderError};
 pub use snapshot::{
-    ConnectionView, DelayView, PacketView, PathView, ProxyView, Snapshot, SocketView, StreamView,
+    ClientView, ConnectionView, DelayView, PacketView, PathView, ProxyView, Snapshot, SocketView,
+    StreamView,
 };

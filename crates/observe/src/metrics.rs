@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::snapshot::{ConnectionView, DelayView, PacketView, PathView, Snapshot};
+use crate::snapshot::{ClientView, ConnectionView, DelayView, PacketView, PathView, Snapshot};
 
 /// The type of what `render` makes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -160,6 +160,35 @@ const FAMILIES: &[Family] = &[
         |s| s
             .socket
             .map_or_else(Vec::new, |socket| one(socket.unknown as f64))
+    ),
+    gauge!(
+        "ctcp_client_streams",
+        "Streams of a client now, all its connections together",
+        |s| clients(s, |c| one(c.streams as f64))
+    ),
+    gauge!(
+        "ctcp_client_streams_limit",
+        "Streams that a client may have at once; absent without a limit",
+        |s| clients(s, |c| c
+            .streams_max
+            .map_or_else(Vec::new, |limit| one(f64::from(limit))))
+    ),
+    counter!(
+        "ctcp_client_streams_refused",
+        "Streams refused because the client had as many as it may",
+        |s| clients(s, |c| one(c.streams_refused as f64))
+    ),
+    gauge!(
+        "ctcp_client_rate_limit_bytes",
+        "Bytes that a client may relay each way in a second; absent without a limit",
+        |s| clients(s, |c| c
+            .rate_max
+            .map_or_else(Vec::new, |bits| one(bits as f64 / 8.0)))
+    ),
+    counter!(
+        "ctcp_client_bytes",
+        "Bytes relayed for a client; up is towards targets",
+        |s| clients(s, |c| both("up", c.bytes_up, "down", c.bytes_down))
     ),
     counter!(
         "ctcp_packets",
@@ -423,6 +452,19 @@ fn connections(snapshot: &Snapshot, samples: fn(&ConnectionView) -> Samples) -> 
 }
 
 /// The samples of each path, with its labels and its connection's.
+/// Samples of each client, under its name.
+fn clients(snapshot: &Snapshot, samples: fn(&ClientView) -> Samples) -> Samples {
+    let clients = snapshot.proxy.clients.iter();
+    let labelled = clients.flat_map(|client| {
+        samples(client).into_iter().map(|(labels, value)| {
+            let mut all = vec![("client", client.name.clone())];
+            all.extend(labels);
+            (all, value)
+        })
+    });
+    labelled.collect()
+}
+
 fn paths(snapshot: &Snapshot, samples: fn(&PathView) -> Samples) -> Samples {
     let mut all = Vec::new();
     for connection in &snapshot.connections {

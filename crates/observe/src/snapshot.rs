@@ -184,6 +184,34 @@ pub struct ProxyView {
     pub bytes_down: u64,
     /// Connections that failed, by reason.
     pub failed: Vec<(String, u64)>,
+    /// Whom a server serves, by name; at most [`ProxyView::CLIENTS_MAX`].
+    #[serde(default)]
+    pub clients: Vec<ClientView>,
+}
+
+impl ProxyView {
+    /// Most clients shown.
+    pub const CLIENTS_MAX: usize = 1000;
+}
+
+/// A client of a server, all that share its name together, since the server
+/// started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientView {
+    /// What it is called.
+    pub name: String,
+    /// Streams at once now.
+    pub streams: u64,
+    /// Streams it may have at once.
+    pub streams_max: Option<u32>,
+    /// Streams refused because of that.
+    pub streams_refused: u64,
+    /// What it may relay each way, bits per second.
+    pub rate_max: Option<u64>,
+    /// Bytes relayed towards targets.
+    pub bytes_up: u64,
+    /// Bytes relayed towards the client.
+    pub bytes_down: u64,
 }
 
 /// One connection that is relayed.

@@ -1,14 +1,15 @@
 //! The clients that a server serves, by their public keys.
 //!
-//! A file holds one key a line, a name after it if there is one:
+//! A file holds one key a line, behind it a name if there is one, and limits:
 //!
 //! ```text
 //! # the office
-//! -_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s anna
+//! -_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s anna rate=20mbit streams=100
 //! AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI
 //! ```
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::key::{Key, KeyError, format_key, parse_key};
+use crate::limits::{LimitError, Limits};
 
 /// Longest name of a client, in bytes.
 pub const NAME_LEN_MAX: usize = 64;
@@ -23,10 +25,33 @@ pub const NAME_LEN_MAX: usize = 64;
 /// Longest file, in bytes; some 80 000 keys.
 pub const FILE_LEN_MAX: u64 = 4 << 20;
 
-/// Public keys, each with a name if it has one.
+/// Public keys, each with what the list says of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowList {
-    keys: BTreeMap<Key, Option<String>>,
+    keys: BTreeMap<Key, Entry>,
+}
+
+/// What a list says of one key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The client's name.
+    pub name: Option<String>,
+    /// What it may take.
+    pub limits: Limits,
+}
+
+impl fmt::Display for Entry {
+    /// As it stands behind a key in a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or_default();
+        let limits = self.limits.to_string();
+        let gap = if name.is_empty() || limits.is_empty() {
+            ""
+        } else {
+            " "
+        };
+        write!(f, "{name}{gap}{limits}")
+    }
 }
 
 /// Why text is no client's name.
@@ -39,12 +64,12 @@ pub enum NameError {
         len: usize,
     },
     /// A character that would break the file or the log.
-    #[error("a client's name has no control characters, no #, and no space at its ends")]
+    #[error("a client's name has no control characters, no # or =, and no space at its ends")]
     Character,
 }
 
 /// What is wrong with one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LineError {
     /// It does not begin with a key.
     #[error(transparent)]
@@ -52,10 +77,13 @@ pub enum LineError {
     /// What follows the key is no name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// What follows the name is no limit.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
 }
 
 /// Why text is no allow-list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {source}")]
 pub struct ParseError {
     /// The line, counted from 1.
@@ -107,7 +135,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     if !(1..=NAME_LEN_MAX).contains(&name.len()) {
         return Err(NameError::Length { len: name.len() });
     }
-    let is_bad = |c: char| c.is_control() || c == '#';
+    let is_bad = |c: char| c.is_control() || "#=".contains(c);
     if name.contains(is_bad) || name.trim() != name {
         return Err(NameError::Character);
     }
@@ -115,8 +143,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
 }
 
 impl AllowList {
-    /// Reads the text of a file: a key and perhaps a name a line; `#` starts a
-    /// comment. A key that occurs twice keeps its last name.
+    /// Reads the text of a file: a key and perhaps a name and limits a line; `#`
+    /// starts a comment. Of a key that occurs twice, what is said last holds.
     ///
     /// # Errors
     /// [`ParseError`] with the first bad line.
@@ -131,15 +159,21 @@ impl AllowList {
             if content.is_empty() {
                 continue;
             }
-            let (key, name) = match content.split_once(char::is_whitespace) {
-                Some((key, name)) => (key, Some(name.trim())),
-                None => (content, None),
-            };
+            let (key, rest) = content
+                .split_once(char::is_whitespace)
+                .unwrap_or((content, ""));
             let key = parse_key(key).map_err(|e| fail(e.into()))?;
+            // The name ends before the first word that sets something.
+            let name_end = rest.find('=').map_or(rest.len(), |at| {
+                rest[..at].rfind(char::is_whitespace).unwrap_or(0)
+            });
+            let (name, limits) = rest.split_at(name_end);
+            let limits = limits.parse().map_err(|e: LimitError| fail(e.into()))?;
+            let name = Some(name.trim()).filter(|name| !name.is_empty());
             if let Some(name) = name {
                 check_name(name).map_err(|e| fail(e.into()))?;
             }
-            list.insert(key, name);
+            list.insert_limited(key, name, limits);
         }
         Ok(list)
     }
@@ -193,18 +227,24 @@ impl AllowList {
     /// Adds a key. A name replaces an earlier one; no name leaves it. Returns
     /// whether the key is new.
     pub fn insert(&mut self, key: Key, name: Option<&str>) -> bool {
+        self.insert_limited(key, name, Limits::default())
+    }
+
+    /// The same with limits, each of which replaces an earlier one.
+    pub fn insert_limited(&mut self, key: Key, name: Option<&str>, limits: Limits) -> bool {
         let known = self.keys.contains_key(&key);
         let own = self.keys.entry(key).or_default();
         if let Some(name) = name {
-            *own = Some(name.to_owned());
+            own.name = Some(name.to_owned());
         }
+        own.limits = limits.or(own.limits);
         !known
     }
 
     /// Adds all keys of another list.
     pub fn extend(&mut self, other: Self) {
-        for (key, name) in other.keys {
-            self.insert(key, name.as_deref());
+        for (key, entry) in other.keys {
+            self.insert_limited(key, entry.name.as_deref(), entry.limits);
         }
     }
 
@@ -215,12 +255,17 @@ impl AllowList {
 
     /// The name that goes with a key.
     pub fn name(&self, key: &Key) -> Option<&str> {
-        self.keys.get(key)?.as_deref()
+        self.get(key)?.name.as_deref()
     }
 
-    /// All keys with their names, in the order of the keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, Option<&str>)> {
-        self.keys.iter().map(|(key, name)| (key, name.as_deref()))
+    /// What the list says of a key.
+    pub fn get(&self, key: &Key) -> Option<&Entry> {
+        self.keys.get(key)
+    }
+
+    /// All keys with what the list says of them, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.keys.iter()
     }
 
     /// How many keys there are.
@@ -305,6 +350,39 @@ mod tests {
         assert!(list.allows(&BOB));
         assert_eq!(list.name(&BOB), None);
         assert!(!list.allows(&[0; 32]));
+    }
+
+    #[test]
+    fn a_line_may_set_limits() {
+        let (anna, bob) = (text(&ANNA), text(&BOB));
+        let mut list = AllowList::parse(&format!(
+            "{anna} anna's laptop\trate=20mbit  streams=5 # slow\n{bob} streams=0\n"
+        ))
+        .expect("well formed");
+        assert_eq!(list.name(&ANNA), Some("anna's laptop"));
+        let shown = |list: &AllowList, key| list.get(key).expect("there").to_string();
+        assert_eq!(
+            shown(&list, &ANNA),
+            "anna's laptop rate=20000000bit streams=5"
+        );
+        assert_eq!(shown(&list, &BOB), "streams=0");
+        // Another list says more of one and nothing of the other.
+        let more = format!("{anna} streams=7\n{bob} bob\n");
+        list.extend(AllowList::parse(&more).expect("well formed"));
+        assert_eq!(
+            shown(&list, &ANNA),
+            "anna's laptop rate=20000000bit streams=7"
+        );
+        assert_eq!(shown(&list, &BOB), "bob streams=0");
+        for (line, words) in [
+            ("anna speed=1", "`speed=1` is no option"),
+            ("anna rate=fast", "`fast` is no rate"),
+            ("rate=1mbit anna", "`anna` is no option"),
+        ] {
+            let error = AllowList::parse(&format!("\n{anna} {line}")).expect_err(line);
+            assert_eq!(error.line, 2);
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 
     #[test]
@@ -399,6 +477,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(!path.exists());
         assert_eq!(check_name("a#b"), Err(NameError::Character));
+        assert_eq!(check_name("a streams=9"), Err(NameError::Character));
         assert_eq!(check_name(" a"), Err(NameError::Character));
         assert_eq!(check_name(""), Err(NameError::Length { len: 0 }));
     }

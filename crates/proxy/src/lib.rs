@@ -52,12 +52,14 @@
 
 mod accept;
 pub mod allowlist;
+pub mod client;
 mod connect;
 pub mod egress;
 pub mod forward;
 mod gate;
 pub mod invite;
 pub mod key;
+pub mod limits;
 pub mod memory;
 pub mod port_forward;
 pub mod request;
@@ -69,6 +71,7 @@ pub mod splice;
 pub mod stats;
 pub mod streams;
 pub mod target;
+mod throttle;
 pub mod tunnel;
 
 /// The seed of randomized tests: `CTCP_SEED`, else a fixed one. Printed, so that

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
+use crate::client::{Admitted, Client};
 use crate::connect::connect_any;
 use crate::egress::{EgressPolicy, canonical};
 use crate::request::{Failure, Reply, Request, Status};
@@ -21,6 +22,7 @@ use crate::shutdown::{Shutdown, drain, report};
 use crate::splice::{Early, Meter, Side, prepare, relay_tcp};
 use crate::stats::{FailReason, Stats};
 use crate::target::{Host, Target};
+use crate::throttle::Throttled;
 use crate::tunnel::{TunnelListener, TunnelStream, reset_code};
 
 /// Limits of a reverse proxy.
@@ -59,7 +61,7 @@ impl Default for ReverseConfig {
 pub struct ReverseProxy<R = SystemResolver> {
     shared: Arc<Shared<R>>,
     /// Whose streams it serves, where that is known.
-    client: Arc<str>,
+    client: Arc<Client>,
 }
 
 impl<R> Clone for ReverseProxy<R> {
@@ -112,12 +114,12 @@ impl<R: Resolve> ReverseProxy<R> {
         }
     }
 
-    /// The same proxy for the streams of one client, which are listed under this
-    /// name.
-    pub fn of_client(&self, name: Arc<str>) -> Self {
+    /// The same proxy for the streams of one client, which are listed under its
+    /// name and held to its limits.
+    pub fn of_client(&self, client: Arc<Client>) -> Self {
         Self {
             shared: self.shared.clone(),
-            client: name,
+            client,
         }
     }
 
@@ -162,15 +164,15 @@ impl<R: Resolve> ReverseProxy<R> {
     pub async fn handle<S: TunnelStream>(&self, mut stream: S) {
         let shared = &self.shared;
         let _active = shared.stats.begin();
-        let opened = match shared.permits.clone().try_acquire_owned() {
-            Ok(permit) => self.open(&mut stream).await.map(|open| (open, permit)),
-            Err(_) => {
+        let opened = match self.permit() {
+            Ok(permits) => self.open(&mut stream).await.map(|open| (open, permits)),
+            Err(failure) => {
                 shared.stats.limit_reached();
-                Err(Failed::Answered(Failure::new(Status::Busy, "")))
+                Err(Failed::Answered(failure))
             }
         };
         match opened {
-            Ok(((target, tcp, early), _permit)) => {
+            Ok(((target, tcp, early), _permits)) => {
                 self.relay(target, tcp, stream, early).await;
             }
             Err(Failed::Answered(failure)) => {
@@ -190,6 +192,19 @@ impl<R: Resolve> ReverseProxy<R> {
                 shared.stats.fail(reason);
                 stream.reset(reset_code::PROTOCOL);
             }
+        }
+    }
+
+    /// A place among the streams of all clients, and of this one.
+    fn permit(&self) -> Result<(OwnedSemaphorePermit, Admitted), Failure> {
+        let admitted = self.client.admit().map_err(|limit| {
+            info!(client = %self.client.name(), limit, "refused a stream above the client's limit");
+            let reason = format!("this client may have {limit} at once");
+            Failure::new(Status::Busy, reason)
+        })?;
+        match self.shared.permits.clone().try_acquire_owned() {
+            Ok(permit) => Ok((permit, admitted)),
+            Err(_) => Err(Failure::new(Status::Busy, "")),
         }
     }
 
@@ -296,7 +311,8 @@ impl<R: Resolve> ReverseProxy<R> {
             stats.fail(FailReason::StreamReset);
             return;
         }
-        let listed = stats.list(&target, &self.client);
+        let listed = stats.list(&target, &self.client.name());
+        let stream = Throttled::new(stream, self.client.clone());
         let meter = Meter::far_listed(stats, &listed);
         match relay_tcp(tcp, stream, early, reset_code::TARGET_GONE, meter).await {
             Ok(()) => debug!(%target, "relayed to its end"),

@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use ctcp_proxy::forward::ForwardConfig;
@@ -331,4 +331,61 @@ async fn a_stream_that_asks_for_nothing_sensible_is_ended() {
         error.expect_err("a reset").kind(),
         std::io::ErrorKind::ConnectionReset
     );
+}
+
+#[tokio::test]
+async fn a_client_above_its_limit_of_streams_gets_a_failure() {
+    let rig = rig(Plan {
+        limits: "streams=1",
+        ..Plan::default()
+    })
+    .await;
+    let target = echo().await.to_string();
+    let mut first = socks5(rig.address, &target).await.expect("the first");
+    assert_eq!(socks5(rig.address, &target).await.err(), Some(1));
+    assert_eq!(exchange(&mut first, b"x").await, b"x");
+    drop(first);
+    eventually("the first has ended", || rig.client.snapshot().streams == 0).await;
+    let mut next = socks5(rig.address, &target).await.expect("the next");
+    assert_eq!(exchange(&mut next, b"yy").await, b"yy");
+    let stats = rig.reverse.stats().snapshot();
+    assert_eq!(
+        (stats.failed(FailReason::AtLimit), stats.failed_total()),
+        (1, 1)
+    );
+    let seen = rig.client.snapshot();
+    assert_eq!((seen.bytes_up, seen.bytes_down), (3, 3));
+    assert_eq!(seen.streams_refused, 1);
+}
+
+#[tokio::test]
+async fn a_client_with_a_rate_keeps_to_it_both_ways() {
+    let rig = rig(Plan {
+        limits: "rate=8mbit",
+        ..Plan::default()
+    })
+    .await;
+    let target = echo().await.to_string();
+    let mut tcp = socks5(rig.address, &target).await.expect("listening");
+    let begun = Instant::now();
+    let bytes = vec![3; 500_000];
+    // 500 kB at 1 MB/s, both ways at the same time.
+    assert!(exchange_both(&mut tcp, &bytes).await == bytes);
+    let took = begun.elapsed();
+    assert!(took > Duration::from_millis(450), "{took:?}");
+}
+
+/// Sends and receives at once.
+async fn exchange_both(tcp: &mut TcpStream, bytes: &[u8]) -> Vec<u8> {
+    let (mut reader, mut writer) = tcp.split();
+    let mut back = Vec::new();
+    let sending = async {
+        writer.write_all(bytes).await.expect("open");
+        writer.shutdown().await.expect("open");
+    };
+    let receiving = async {
+        reader.read_to_end(&mut back).await.expect("a clean end");
+    };
+    tokio::join!(sending, receiving);
+    back
 }

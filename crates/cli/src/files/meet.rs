@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ctcp::{Endpoint, PublicKey, ServerConfig};
+use ctcp_proxy::limits::Limits;
 use ctcp_proxy::target::{Host, Target};
 
 use crate::client::{ServerArgs, read_invite};
@@ -103,6 +104,7 @@ impl MeetArgs {
             arguments: self.allow.clone(),
             enrolled: state.as_ref().map(State::allow),
             invites: state.as_ref().map(State::invites),
+            limits: Limits::default(),
         })?;
         let mut config = ServerConfig::new(identity.clone(), gatekeeper.clone());
         config.transport = self.server.transport.config()?;

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ctcp_proxy::client::Client;
 use ctcp_proxy::egress::{EgressPolicy, EgressRule};
 use ctcp_proxy::forward::{Entry, ForwardConfig, ForwardProxy};
 use ctcp_proxy::memory::{self, MemoryTunnel};
@@ -46,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) allow: Vec<&'static str>,
     pub(crate) deny: Vec<&'static str>,
     pub(crate) entry: Entry,
+    /// Of the only client.
+    pub(crate) limits: &'static str,
 }
 
 impl Default for Plan {
@@ -56,6 +59,7 @@ impl Default for Plan {
             allow: vec!["127.0.0.0/8", "::1"],
             deny: vec![],
             entry: Entry::Socks,
+            limits: "",
         }
     }
 }
@@ -66,6 +70,7 @@ pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
     pub(crate) forward: ForwardProxy<MemoryTunnel>,
     pub(crate) reverse: ReverseProxy<Table>,
+    pub(crate) client: Arc<Client>,
     pub(crate) trigger: ShutdownTrigger,
     pub(crate) forward_task: JoinHandle<usize>,
     pub(crate) reverse_task: JoinHandle<usize>,
@@ -86,7 +91,10 @@ pub(crate) async fn rig(plan: Plan) -> Rig {
         let ips = ips.iter().map(|ip| ip.parse().expect("literal")).collect();
         (name.to_owned(), ips)
     });
+    let client = Arc::new(Client::named("anna"));
+    client.set_limits(plan.limits.parse().expect("limits"));
     let reverse = ReverseProxy::with_resolver(policy, plan.reverse, Table(table.into()));
+    let reverse = reverse.of_client(client.clone());
     let (tunnel, listener) = memory::tunnel(1024, 64 << 10);
     let forward = ForwardProxy::new(tunnel, plan.forward);
     let (trigger, token) = shutdown();
@@ -101,6 +109,7 @@ pub(crate) async fn rig(plan: Plan) -> Rig {
         address,
         forward,
         reverse,
+        client,
         trigger,
         forward_task,
         reverse_task,
