@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{IsTerminal, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,11 @@ use crate::values;
 
 /// An invite is one line; what is longer is another file.
 const INVITE_LEN_MAX: u64 = 4096;
+
+/// Where redirected connections are taken unless said otherwise: both families, all
+/// interfaces.
+pub(crate) const DEFAULT_REDIRECT: SocketAddr =
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 1081);
 
 /// Which server, and who we are there.
 #[derive(Debug, Clone, Args)]
@@ -90,6 +95,10 @@ pub(crate) struct ClientArgs {
         value_delimiter = ','
     )]
     forward: Vec<PortForward>,
+    /// Where TCP connections are redirected to by nftables, so that a whole network
+    /// can sit behind this client; `ctcp redirect-rules` prints the rules. Linux only
+    #[arg(long, value_name = "ADDR:PORT", env = "CTCP_REDIRECT")]
+    redirect: Option<SocketAddr>,
     /// How long connections may go on after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", env = "CTCP_DRAIN",
           value_parser = values::duration)]
@@ -206,6 +215,7 @@ pub(crate) async fn run(args: ClientArgs) -> Result<(), Failure> {
             Entry::Fixed(target) => {
                 output::result(args.json, "forward", format_args!("{bound}={target}"), "");
             }
+            Entry::Redirect => output::result(args.json, "redirect", bound, ""),
         }
     }
     let server = dialer.server.address.to_string();
@@ -261,6 +271,14 @@ async fn listen(
     for forward in &args.forward {
         let listener = bind(forward.listen, "--forward").await?;
         listeners.push((listener, Entry::Fixed(forward.target.clone())));
+    }
+    if let Some(address) = args.redirect {
+        if !cfg!(target_os = "linux") {
+            return Err(Failure::usage(
+                "--redirect needs the connection tracking of Linux; use --socks here",
+            ));
+        }
+        listeners.push((bind(address, "--redirect").await?, Entry::Redirect));
     }
     Ok(listeners)
 }

@@ -23,6 +23,7 @@ mod model;
 mod observe;
 mod output;
 mod paths;
+mod redirect_rules;
 mod server;
 mod shell;
 mod signals;
@@ -83,6 +84,9 @@ enum Command {
     Connect(Box<connect::ConnectArgs>),
     /// Show the paths there could be, and the routes they need
     Paths(paths::PathsArgs),
+    /// Print the rules of nftables that lead a network's connections to
+    /// `ctcp client --redirect`
+    RedirectRules(redirect_rules::RulesArgs),
     /// Send files and folders to another machine
     Send(Box<files::SendArgs>),
     /// Receive files and folders
@@ -131,6 +135,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command),
         Command::CheckConfig(args) => config::check(&args, &built_command()),
+        Command::RedirectRules(args) => redirect_rules::run(&args),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
         Command::Man(args) => shell::man(&args, Cli::command()),
         command => run_async(command),
@@ -205,6 +210,7 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Emulate(command) => emulate::run(command).await,
             Command::Keygen(_)
             | Command::CheckConfig(_)
+            | Command::RedirectRules(_)
             | Command::Completions(_)
             | Command::Man(_) => {
                 unreachable!("these need no runtime")

@@ -15,6 +15,7 @@ use tracing::{debug, info};
 
 use crate::accept;
 use crate::gate::{ReplyGate, take_reply};
+use crate::redirect::original_target;
 use crate::request::{Failure, REPLY_LEN_MAX, Reply, Request};
 use crate::shutdown::Shutdown;
 use crate::socks::reply::{ReplyCode, reply};
@@ -53,8 +54,7 @@ impl Default for ForwardConfig {
     }
 }
 
-/// How a listener's applications name their target. Transparent redirection
-/// belongs here when it comes.
+/// How a listener's applications name their target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// By SOCKS4, 4a or 5, or by HTTP CONNECT.
@@ -62,6 +62,9 @@ pub enum Entry {
     /// Not at all: every connection leads there. Data is forwarded at once; if
     /// the target cannot be reached, the application sees a reset.
     Fixed(Target),
+    /// Not at all: a rule of nftables redirected the connection, and the kernel knows
+    /// where it was going. Otherwise as [`Entry::Fixed`].
+    Redirect,
 }
 
 /// Serves applications through a tunnel. Clones share limits and counters, so one
@@ -169,6 +172,7 @@ impl<T: Tunnel> ForwardProxy<T> {
                 match entry {
                     Entry::Socks => proxy.handle_socks(tcp).await,
                     Entry::Fixed(target) => proxy.handle_fixed(tcp, target).await,
+                    Entry::Redirect => proxy.handle_redirected(tcp).await,
                 }
             }
         };
@@ -285,6 +289,17 @@ impl<T: Tunnel> ForwardProxy<T> {
             to_local: reached.early_data,
         };
         self.relay(&target, tcp, reached.stream, early).await;
+    }
+
+    async fn handle_redirected(&self, tcp: TcpStream) {
+        match original_target(&tcp) {
+            Ok(target) => self.handle_fixed(tcp, target).await,
+            Err(error) => {
+                info!(%error, "a connection leads nowhere");
+                self.shared.stats.fail(FailReason::BadRequest);
+                let _ = tcp.set_zero_linger();
+            }
+        }
     }
 
     async fn handle_fixed(&self, tcp: TcpStream, target: Target) {

@@ -62,6 +62,7 @@ pub mod key;
 pub mod limits;
 pub mod memory;
 pub mod port_forward;
+pub mod redirect;
 pub mod request;
 pub mod resolve;
 pub mod reverse;

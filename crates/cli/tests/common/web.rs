@@ -30,16 +30,24 @@ pub enum Seen {
 pub struct Web {
     address: SocketAddr,
     ends: Mutex<Receiver<Seen>>,
+    peers: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
 impl Web {
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        Self::start_on("127.0.0.1:0")
+    }
+
+    pub fn start_on(listen: &str) -> Self {
+        let listener = TcpListener::bind(listen).expect("an address of ours");
         let address = listener.local_addr().expect("bound");
         let (sender, receiver) = channel();
         let sender = Arc::new(Mutex::new(sender));
+        let peers = Arc::default();
+        let peers_seen: Arc<Mutex<Vec<SocketAddr>>> = Arc::clone(&peers);
         thread::spawn(move || {
-            for tcp in listener.incoming().flatten() {
+            while let Ok((tcp, peer)) = listener.accept() {
+                peers_seen.lock().expect("no panic").push(peer);
                 let sender = sender.lock().expect("no panic").clone();
                 thread::spawn(move || {
                     // What the client makes of it is judged by the test.
@@ -50,7 +58,13 @@ impl Web {
         Self {
             address,
             ends: Mutex::new(receiver),
+            peers,
         }
+    }
+
+    /// Who has connected so far.
+    pub fn peers(&self) -> Vec<SocketAddr> {
+        self.peers.lock().expect("no panic").clone()
     }
 
     pub fn url(&self, path: &str) -> String {
