@@ -55,7 +55,8 @@ pub(crate) struct News {
     pub(crate) delivered: u64,
     /// The newest transmission among them.
     pub(crate) newest: Option<Sent>,
-    /// When the newest of them that was sent only once was sent.
+    /// When the newest of them was sent, if it was sent only once and nothing that
+    /// was sent again came in order with it.
     pub(crate) sample_sent_at: Option<Instant>,
 }
 
@@ -262,6 +263,7 @@ impl Scoreboard {
     /// Takes in an acknowledgement.
     pub(crate) fn on_ack(&mut self, cumulative: u64, blocks: &[(u64, u64)]) -> News {
         let mut news = News::default();
+        let mut has_repair = false;
         while self.una < cumulative
             && let Some(segment) = self.segments.pop_front()
         {
@@ -272,8 +274,14 @@ impl Scoreboard {
             self.lost -= u64::from(segment.is_lost);
             self.to_resend -= u64::from(segment.is_lost && !segment.is_resent);
             if !segment.is_sacked {
+                has_repair |= segment.was_resent;
                 news.add(&segment);
             }
+        }
+        // What waited at the receiver behind a repair tells how long that took,
+        // not how long the path is: the other half of Karn's rule ([RFC6298] §3).
+        if has_repair {
+            news.sample_sent_at = None;
         }
         for &(from, to) in blocks {
             let end = to.min(self.next());
@@ -417,6 +425,16 @@ mod tests {
         let news = board.on_ack(5, &[]);
         assert_eq!((news.advanced, news.delivered), (5, 2));
         assert_eq!((board.una(), board.pipe(), board.sacked()), (5, 1, 0));
+    }
+
+    #[test]
+    fn what_waited_behind_a_repair_is_no_round_trip() {
+        let mut board = board(4);
+        let mut losses = Losses::default();
+        board.mark_lost(0, &mut losses);
+        board.resend(Instant::EPOCH, 0, 4, RateMark::default());
+        assert_eq!(board.on_ack(3, &[]).sample_sent_at, None);
+        assert_eq!(board.on_ack(4, &[]).sample_sent_at, Some(Instant::EPOCH));
     }
 
     #[test]
