@@ -182,6 +182,16 @@ impl Coder {
         }
     }
 
+    /// Whether the block of `sequence` cannot have been judged yet: its last
+    /// segment, or one of the three that show it, has not been sent before
+    /// `next`.
+    pub(crate) fn is_unfinished(&self, sequence: u64, next: u64) -> bool {
+        let all = self.sent.iter().chain(&self.current);
+        all.rev()
+            .find(|tag| tag.start <= sequence)
+            .is_some_and(|tag| sequence < tag.end() && next < tag.end() + DUP_THRESH as u64)
+    }
+
     /// The tag of a segment sent again.
     pub(crate) fn tag_of(&self, sequence: u64) -> BlockTag {
         let all = self.sent.iter().chain(&self.current);

@@ -7,7 +7,8 @@
 //!
 //! Departures from [RFC6675]: losses among what was sent during a recovery begin
 //! another one when it ends, as [RFC5681] §4.3 wants two windows with losses to
-//! reduce twice.
+//! reduce twice. Under a block code the timer starts again with every segment of a
+//! block that is still being sent.
 
 use ctcp_congestion::{
     AckEvent, Controller, DeliverySample, EcnEvent, LossEstimate, LossEvent, SentEvent,
@@ -617,7 +618,12 @@ impl TcpSender {
         self.next_number += 1;
         self.active_at = now;
         self.stats.data_packets += 1;
-        if self.rto_at.is_none() {
+        // The ACK stands still while a block with a hole is being sent, be it for
+        // longer than a timeout: what is missing may come by its parity.
+        let is_unfinished = self
+            .coder
+            .is_unfinished(self.board.una(), self.board.next());
+        if self.rto_at.is_none() || is_unfinished {
             self.rto_at = Some(now + self.rtt.rto());
         }
         if self.is_paced

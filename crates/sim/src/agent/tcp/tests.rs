@@ -1,9 +1,9 @@
 //! The sender by itself, fed with acknowledgements.
 
-use ctcp_units::{Duration, Instant, millis};
+use ctcp_units::{Duration, Instant, Rate, millis};
 
 use super::server::controller;
-use super::{Ack, Recovery, Segment, TcpConfig, TcpSender};
+use super::{Ack, Coding, ConstantRate, Recovery, Segment, TcpConfig, TcpSender};
 
 const RTT: Duration = millis(100);
 
@@ -226,4 +226,36 @@ fn a_probe_repeats_the_tail_before_the_timeout() {
     assert!(probe < at(300), "{probe}");
     sender.handle_timeout(probe);
     assert_eq!(drain(&mut sender, probe), [2]);
+}
+
+/// Every 50 ms a segment leaves and, a round trip later, arrives; the first of a
+/// block of ten is lost.
+#[test]
+fn a_long_block_is_not_cut_short_by_a_timeout() {
+    let config = TcpConfig {
+        is_ack_delayed: false,
+        constant_rate: Some(ConstantRate {
+            rate: Rate::bits_per_second(8 * 1500 * 20),
+            has_aimd: false,
+        }),
+        coding: Coding::Fixed { n: 10, k: 9 },
+        ..config()
+    };
+    let mut sender = sender(&config, u64::MAX);
+    let mut sent = Vec::new();
+    for tick in 0..12 {
+        let now = at(50 * tick);
+        if sender.deadline().is_some_and(|due| due <= now) {
+            sender.handle_timeout(now);
+        }
+        sent.extend(drain(&mut sender, now));
+        // Segment 1 left at 50 ms and arrived at 100; its ACK is here at 150.
+        if tick >= 3 {
+            let mut said = ack(0, &[(1, tick - 1)]);
+            (said.received, said.due) = (tick - 2, tick - 1);
+            sender.handle_ack(now, &said);
+        }
+    }
+    assert_eq!(sender.stats(at(550)).timeouts, 0);
+    assert_eq!(sent, (0..12).collect::<Vec<_>>());
 }
