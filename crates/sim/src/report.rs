@@ -81,7 +81,12 @@ impl Report {
                     flow.bytes_in_order
                 ));
             } else if flow.bytes_in_order == 0 {
-                notes.push(format!("flow `{}` delivered nothing", flow.name));
+                notes.push(format!(
+                    "flow `{}` had delivered nothing when the run ended at {:.3} s: a rate of 0, \
+                     a loss of all or a start too late lets nothing through",
+                    flow.name,
+                    self.simulated.as_secs_f64()
+                ));
             }
         }
         notes

@@ -15,6 +15,9 @@ use crate::app::{Application, Think};
 use crate::scenario::{Flow, Transport};
 use crate::topology::Network;
 
+/// UDP payloads that the transport takes for its full packets.
+const MTU_BYTES: core::ops::RangeInclusive<u16> = 576..=65_527;
+
 /// A transport, what it is for, and when.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -327,6 +330,12 @@ impl TcpFile {
         if let Some(span) = self.rto_max {
             config.rto_max = span.0;
         }
+        if config.rto_min > config.rto_max {
+            return Err(format!(
+                "`rto_min` is {:?}: it must not exceed `rto_max`, {:?}",
+                config.rto_min, config.rto_max
+            ));
+        }
         if let Some(bytes) = self.payload {
             config.payload_bytes = length(bytes)?;
         }
@@ -364,9 +373,19 @@ impl CtcpFile {
             };
         }
         config.block_symbols = self.block.unwrap_or(config.block_symbols);
+        if config.block_symbols == 0 {
+            return Err("`block` is 0: it must be 1 to 255 symbols".to_owned());
+        }
         config.is_ecn_enabled = self.ecn.unwrap_or(config.is_ecn_enabled);
         config.mtu_bytes = self.mtu.or(config.mtu_bytes);
-        Ok(config)
+        match config.mtu_bytes {
+            Some(bytes) if !MTU_BYTES.contains(&bytes) => Err(format!(
+                "`mtu` is {bytes}: it must be {} to {} bytes of UDP payload",
+                MTU_BYTES.start(),
+                MTU_BYTES.end()
+            )),
+            _ => Ok(config),
+        }
     }
 }
 

@@ -115,6 +115,35 @@ fn every_mistake_names_file_line_key_and_what_is_allowed() {
 }
 
 #[test]
+fn impossible_settings_of_a_transport_name_the_flow_s_line_and_what_is_allowed() {
+    for (transport, says) in [
+        ("ctcp = { block = 0 }", "it must be 1 to 255 symbols"),
+        ("ctcp = { mtu = 575 }", "it must be 576 to 65527 bytes"),
+        (
+            "tcp = { rto_min = \"61 s\" }",
+            "must not exceed `rto_max`, 60s",
+        ),
+        ("tcp = { receive_window = 0 }", "lets nothing through"),
+        ("constant = { rate = \"0 mbit\" }", "must be above 0"),
+        ("go-back-n = { window_max = 0.0 }", "must be above 0"),
+        ("tcp-nc = { redundancy = 0.5 }", "between 1 and 16"),
+    ] {
+        let text = format!(
+            "time_limit = \"1 s\"\n[network.dumbbell]\nrtt = \"40 ms\"\n\
+             down = {{ rate = \"1 mbit\", queue = \"1 bdp\" }}\n\
+             [[flow]]\nname = \"one\"\n{transport}\n"
+        );
+        let error = refused(&text);
+        assert!(error.message.contains(says), "{error}");
+        assert_eq!(error.line, Some(6), "{error}");
+    }
+    for possible in ["ctcp = { mtu = 576 }", "tcp = { rto_min = \"60 s\" }"] {
+        let table = toml::from_str(possible).unwrap();
+        assert!(super::transport(&table).is_ok(), "{possible}");
+    }
+}
+
+#[test]
 fn a_flow_without_transport_is_told_what_there_is() {
     let text = GOOD
         .replace("tcp = { congestion = \"reno\" }", "")
