@@ -16,12 +16,14 @@ pub struct Record {
     /// What ran it.
     pub provenance: Provenance,
     /// How well the testbed kept time; none in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity: Option<Fidelity>,
     /// One outcome per flow, in the point's order; empty if the run failed.
     pub flows: Vec<FlowOutcome>,
     /// What the paths saw, in the point's order.
     pub paths: Vec<PathOutcome>,
     /// Why there is no outcome, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -73,19 +75,25 @@ pub struct FlowOutcome {
     /// Cut at the time limit.
     pub is_censored: bool,
     /// Time of each object fetched, those cut at the limit left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completion_s: Vec<f64>,
     /// Times that playback stood still, after it had begun.
     pub stalls: u32,
     /// From the request to the end of the film; playback only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub playout_s: Option<f64>,
     /// IP bytes that the flow's sender put on all paths, before any loss, in the
     /// counted time; where flows share a path they cannot be told apart.
     pub wire_bytes: Option<u64>,
     /// Received packets of CTCP that brought nothing new, as a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub useless_share: Option<f64>,
-    /// Bytes delivered in each interval from the start of the flow on.
+    /// Bytes delivered in each interval from the start of the flow on; none from
+    /// the simulator, which gives the same run again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series_bytes: Vec<u64>,
     /// Length of such an interval.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub series_interval_s: f64,
     /// Smoothed round-trip times as the sender saw them, if it tells.
     pub srtt_ms: Option<f64>,
@@ -108,9 +116,56 @@ pub struct Inside {
     pub timeout_share: f64,
     /// Share of the packets sent that did not come, as the receiver saw it.
     pub loss_seen: f64,
-    /// The flow over time, if the point asks for it.
+    /// What its samples come to, if the point asks for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+    /// The samples themselves, of the first repetition: the one that is drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
+}
+
+/// How far the samples of a flow lie apart, over the counted time; none of what
+/// no sample has.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// The smallest window.
+    pub window_least: Option<f64>,
+    /// The greatest.
+    pub window_most: Option<f64>,
+    /// The greatest share lost in one interval.
+    pub loss_seen_most: Option<f64>,
+    /// Standard deviation of the goodput over its mean.
+    pub goodput_variation: Option<f64>,
+    /// The same of the smoothed round trip.
+    pub srtt_variation: Option<f64>,
+}
+
+impl Spread {
+    /// Of the samples after `warmup_s` seconds of the run.
+    pub fn of(samples: &[Sample], warmup_s: f64) -> Self {
+        let counted = || samples.iter().filter(move |one| one.time_s > warmup_s);
+        Self {
+            window_least: counted().map(|one| one.window_packets).reduce(f64::min),
+            window_most: counted().map(|one| one.window_packets).reduce(f64::max),
+            loss_seen_most: counted().filter_map(|one| one.loss_seen).reduce(f64::max),
+            goodput_variation: variation(counted().map(|one| one.goodput_mbit)),
+            srtt_variation: variation(counted().filter_map(|one| one.srtt_ms)),
+        }
+    }
+}
+
+/// Standard deviation over mean; none of nothing.
+fn variation(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let count = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    let variation = (squares / count).sqrt() / mean;
+    variation.is_finite().then_some(variation)
+}
+
+/// Where nothing is to be written.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// A flow within one interval.

@@ -5,6 +5,9 @@
 //! can have. Losses are named by the point's `loss_seed`, so that all series at
 //! one place meet the same fortune.
 //!
+//! A simulated run can be had again from its seed, so its record is short: no
+//! series of bytes, samples of the first repetition only, six digits.
+//!
 //! Points whose flows are equations are computed here, too.
 
 use ctcp_proto::Redundancy;
@@ -17,11 +20,8 @@ use ctcp_units::{Duration, Rate};
 use crate::equation;
 use crate::links;
 use crate::point::{Flow, Path, Point, System, Workload};
-use crate::record::{DirectionOutcome, FlowOutcome, Inside, PathOutcome, Sample};
+use crate::record::{DirectionOutcome, FlowOutcome, Inside, PathOutcome, Sample, Spread};
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue, direction};
-
-/// Interval of the series of bytes.
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs points in virtual time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -101,8 +101,10 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
     let mut scenario = Scenario::new(&point.experiment, network)
         .seed(point.loss_seed)
         .warmup(seconds(warmup_s(point)))
-        .time_limit(seconds(end_s(point)))
-        .samples(interval(point));
+        .time_limit(seconds(end_s(point)));
+    if let Some(sample_s) = point.sample_s {
+        scenario = scenario.samples(seconds(sample_s));
+    }
     scenario.flows = flows;
     Ok(scenario)
 }
@@ -137,11 +139,6 @@ fn network(point: &Point) -> Result<Network, String> {
             .zip(pairs?)
             .map(|(name, pair)| (name.as_str(), pair.down, pair.up)),
     ))
-}
-
-/// How often the flows are looked at.
-fn interval(point: &Point) -> Duration {
-    point.sample_s.map_or(INTERVAL, seconds)
 }
 
 /// The warm-up of the bulk flows, from the start of the first. Objects and films
@@ -230,7 +227,6 @@ fn application(workload: &Workload) -> Application {
 }
 
 fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome {
-    let interval_s = interval(point).as_secs_f64();
     let is_ctcp = match &flow.system {
         System::Ctcp { .. } => true,
         System::Simulated { transport } => transport.contains_key("ctcp"),
@@ -241,7 +237,7 @@ fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome 
         name: flow.name.clone(),
         delivered_bytes: report.bytes_in_order,
         counted_s: report.measured.as_secs_f64(),
-        goodput_mbit: report.goodput_mbit(),
+        goodput_mbit: short(report.goodput_mbit()),
         is_censored: report.is_finite && !report.is_done,
         completion_s: report
             .completions
@@ -255,18 +251,10 @@ fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome 
         }),
         wire_bytes: Some(report.bytes_sent),
         useless_share: (is_ctcp && report.packets_received > 0)
-            .then(|| report.useless_packets as f64 / report.packets_received as f64),
-        series_bytes: match point.sample_s {
-            // The samples tell it.
-            Some(_) => vec![],
-            None => report
-                .samples
-                .iter()
-                .map(|sample| (sample.goodput_bits * interval_s / 8.0).round() as u64)
-                .collect(),
-        },
-        series_interval_s: interval_s,
-        srtt_ms: report.srtt_mean.map(|srtt| srtt.as_secs_f64() * 1e3),
+            .then(|| short(report.useless_packets as f64 / report.packets_received as f64)),
+        series_bytes: vec![],
+        series_interval_s: 0.0,
+        srtt_ms: report.srtt_mean.map(|srtt| short(srtt.as_secs_f64() * 1e3)),
         inside: Some(inside(point, report)),
         value: None,
     }
@@ -282,18 +270,34 @@ fn inside(point: &Point, report: &FlowReport) -> Inside {
         srtt_ms: sample.srtt.map(|srtt| rounded(srtt.as_secs_f64() * 1e3)),
         loss_seen: sample.loss.map(rounded),
     });
+    let samples: Vec<Sample> = samples.collect();
     Inside {
-        throughput_mbit: report.throughput_bits / 1e6,
-        window_packets: report.tokens_mean,
+        throughput_mbit: short(report.throughput_bits / 1e6),
+        window_packets: short(report.tokens_mean),
         timeout_share: match measured_s > 0.0 {
-            true => report.time_in_timeout.as_secs_f64() / measured_s,
+            true => short(report.time_in_timeout.as_secs_f64() / measured_s),
             false => 0.0,
         },
-        loss_seen: report.loss_seen,
-        samples: match point.sample_s {
-            Some(_) => samples.collect(),
-            None => vec![],
+        loss_seen: short(report.loss_seen),
+        spread: (!samples.is_empty()).then(|| Spread::of(&samples, warmup_s(point))),
+        samples: match point.repetition {
+            0 => samples,
+            _ => vec![],
         },
+    }
+}
+
+/// To six digits, which is more than any run is good for.
+fn short(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let digits = 5 - value.abs().log10().floor() as i32;
+    // Powers of ten from 10^0 on are exact, so the division gives the nearest.
+    let scale = 10_f64.powi(digits.abs());
+    match digits >= 0 {
+        true => (value * scale).round() / scale,
+        false => (value / scale).round() * scale,
     }
 }
 
@@ -392,7 +396,38 @@ mod tests {
         assert!((3.0..8.0).contains(&goodput), "{goodput} Mbit/s");
         let path = outcome.paths[0];
         assert!(path.down.offered > path.up.offered && path.down.lost > 0);
-        assert_eq!(outcome.flows[0].series_bytes.len(), 120);
+    }
+
+    #[test]
+    fn only_the_first_repetition_keeps_its_samples_and_all_keep_their_spread() {
+        let mut point = lossy("reno");
+        point.sample_s = Some(0.5);
+        let inside = |point: &Point| run(point).flows.remove(0).inside.expect("it is simulated");
+        let first = inside(&point);
+        assert_eq!(first.samples.len(), 24);
+        point.repetition = 1;
+        let second = inside(&point);
+        assert!(second.samples.is_empty());
+        let spread = second.spread.expect("it was sampled");
+        assert_eq!(Some(spread), first.spread);
+        assert!(spread.window_least < spread.window_most);
+        // A run without samples is a few hundred bytes.
+        point.sample_s = None;
+        let line = serde_json::to_string(&run(&point).flows).expect("it can be written");
+        assert!(line.len() < 1000, "{line}");
+    }
+
+    #[test]
+    fn numbers_are_kept_to_six_digits() {
+        for (value, kept) in [
+            (0.0, 0.0),
+            (0.003_712_345_67, 0.003_712_35),
+            (23.456_789_1, 23.4568),
+            (1_234_567.8, 1_234_570.0),
+            (-1.5, -1.5),
+        ] {
+            assert_eq!(short(value), kept);
+        }
     }
 
     #[test]

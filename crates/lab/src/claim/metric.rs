@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Bound;
 use crate::point::Workload;
-use crate::record::{FlowOutcome, Inside, Record, Sample};
+use crate::record::{FlowOutcome, Inside, Record, Sample, Spread};
 
 /// A full packet on the wire.
 const PACKET_BYTES: f64 = 1500.0;
@@ -213,13 +213,14 @@ impl Metric {
     }
 
     fn of_inside(self, flow: &FlowOutcome, inside: &Inside, workload: &Workload) -> Option<f64> {
-        let warmup_s = match workload {
-            Workload::Bulk { warmup_s, .. } => *warmup_s,
-            _ => 0.0,
-        };
-        let samples = || {
-            let all = inside.samples.iter();
-            all.filter(move |sample| sample.time_s > warmup_s)
+        let spread = || {
+            let warmup_s = match workload {
+                Workload::Bulk { warmup_s, .. } => *warmup_s,
+                _ => 0.0,
+            };
+            // Records of old hold only the samples.
+            let computed = || Spread::of(&inside.samples, warmup_s);
+            inside.spread.unwrap_or_else(computed)
         };
         match self {
             Self::ThroughputMbit => Some(inside.throughput_mbit),
@@ -227,11 +228,11 @@ impl Metric {
             Self::Tokens => Some(inside.window_packets),
             Self::TimeoutShare => Some(inside.timeout_share),
             Self::LossSeen => Some(inside.loss_seen),
-            Self::TokensLeast => samples().map(|s| s.window_packets).reduce(f64::min),
-            Self::TokensMost => samples().map(|s| s.window_packets).reduce(f64::max),
-            Self::LossSeenMost => samples().filter_map(|s| s.loss_seen).reduce(f64::max),
-            Self::GoodputVariation => variation(samples().map(|s| s.goodput_mbit)),
-            Self::SrttVariation => variation(samples().filter_map(|s| s.srtt_ms)),
+            Self::TokensLeast => spread().window_least,
+            Self::TokensMost => spread().window_most,
+            Self::LossSeenMost => spread().loss_seen_most,
+            Self::GoodputVariation => spread().goodput_variation,
+            Self::SrttVariation => spread().srtt_variation,
             _ => None,
         }
     }
@@ -246,15 +247,6 @@ impl Metric {
             _ => None,
         }
     }
-}
-
-/// Standard deviation over mean; none of nothing.
-fn variation(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
-    let count = values.clone().count() as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-    let variation = (squares / count).sqrt() / mean;
-    variation.is_finite().then_some(variation)
 }
 
 /// Mean length of a full packet's round trip on the first path.
