@@ -113,7 +113,9 @@ impl Lan {
         let url = self.web.url(&format!("/bytes/{seed}/{len}"));
         let socks = json_value(client, "socks5");
         let socks = socks.as_str().expect("text").parse().expect("an address");
-        let run = || curl(socks, &[&url]);
+        // The last one counts.
+        let patience_s = (90 + len / 1_000_000).to_string();
+        let run = || curl(socks, &["--max-time", &patience_s, &url]);
         let output = self.left().run(run).expect("a thread");
         assert_ok(&output);
         assert_eq!(output.stdout.len(), len);
@@ -169,45 +171,71 @@ fn wait_for(client: &Ctcp, part: &str, times: usize) {
     });
 }
 
+/// Bytes downloaded while interfaces come and go once: twelve seconds at the least.
+const BYTES_A_ROUND: usize = 48_000_000;
+
+/// Length of that download. `CTCP_PATHS_BYTES=1000000000` takes some minutes, and
+/// has interfaces come and go twenty times.
+fn download_len() -> usize {
+    let text = std::env::var("CTCP_PATHS_BYTES").ok();
+    text.and_then(|text| text.parse().ok())
+        .unwrap_or(BYTES_A_ROUND)
+        .max(BYTES_A_ROUND)
+}
+
 fn a_download_outlives_its_interfaces_and_addresses() {
     let lan = Lan::start();
     let paths = ["path0", "path1@10.77.1.2:4500"];
     let client = lan.client("10.77.0.2:4500", &paths);
     wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
-    let (client, lan) = (&client, &lan);
+    let (client, lan, len) = (&client, &lan, download_len());
+    // What is said once more than before `act`.
+    let says = |part: &str, act: &dyn Fn()| {
+        let before = count(&client.stderr(), part);
+        act();
+        wait_for(client, part, before + 1);
+    };
     thread::scope(|scope| {
-        // Twelve seconds at the least.
-        let transfer = scope.spawn(|| lan.download(client, 7, 48_000_000));
-        wait_until("both paths carry", PATIENCE, || busy_paths(client) == 2);
+        let transfer = scope.spawn(|| lan.download(client, 7, len));
+        let mut addresses = ["10.77.0.1", "10.77.0.77"];
+        for round in 0..len / BYTES_A_ROUND {
+            wait_until("both paths carry", PATIENCE, || busy_paths(client) == 2);
 
-        lan.ip("link set path1 down");
-        wait_for(
-            client,
-            "path path1@10.77.1.2:4500 from 10.77.1.1 has gone",
-            1,
-        );
-        thread::sleep(Duration::from_millis(500));
-        lan.ip("link set path1 up");
-        wait_for(client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 2);
+            says("path path1@10.77.1.2:4500 from 10.77.1.1 has gone", &|| {
+                drop(lan.ip("link set path1 down"));
+            });
+            thread::sleep(Duration::from_millis(500));
+            says("path path1@10.77.1.2:4500 is up: 10.77.1.1", &|| {
+                drop(lan.ip("link set path1 up"));
+            });
 
-        lan.ip("address del 10.77.0.1/24 dev path0");
-        wait_for(client, "path path0 from 10.77.0.1 has gone", 1);
-        lan.ip("address add 10.77.0.77/24 dev path0");
-        wait_for(client, "path path0 is up: 10.77.0.77", 1);
+            let [old, new] = addresses;
+            says(&format!("path path0 from {old} has gone"), &|| {
+                drop(lan.ip(&format!("address del {old}/24 dev path0")));
+            });
+            says(&format!("path path0 is up: {new}"), &|| {
+                drop(lan.ip(&format!("address add {new}/24 dev path0")));
+            });
+            addresses.reverse();
 
-        // All at once, and back one by one.
-        lan.ip("link set path0 down");
-        lan.ip("link set path1 down");
-        thread::sleep(Duration::from_secs(1));
-        lan.ip("link set path1 up");
-        lan.ip("link set path0 up");
-        wait_until("both carry again", PATIENCE, || busy_paths(client) == 2);
-        assert!(!transfer.is_finished(), "too short a transfer to tell");
+            // All at once, and back one by one.
+            lan.ip("link set path0 down");
+            lan.ip("link set path1 down");
+            thread::sleep(Duration::from_secs(1));
+            lan.ip("link set path1 up");
+            lan.ip("link set path0 up");
+            wait_until("both carry again", PATIENCE, || busy_paths(client) == 2);
+            let is_finished = transfer.is_finished();
+            assert!(!is_finished, "too short to tell, in round {round}");
+        }
         transfer.join().expect("every byte arrives");
     });
     assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
     let lines = client.stderr();
     assert!(count(&lines, "Mbit/s") > 2, "rates of each path: {lines}");
+    if len > BYTES_A_ROUND {
+        println!("{lines}\n{len} bytes arrived as they were sent");
+    }
 }
 
 fn what_cannot_be_is_named_and_the_rest_carries_on() {
