@@ -229,6 +229,69 @@ fn a_path_that_dies_is_hardly_noticed_and_comes_back_by_itself() {
     }
 }
 
+/// The same where the host says at once that nobody can be reached there.
+#[test]
+fn a_path_that_dies_with_an_error_is_left_at_once() {
+    for (links, network) in [
+        ([link(20, 20), link(10, 100)], 0),
+        ([link(20, 20), link(10, 100)], 1),
+    ] {
+        let mut world = bonded(6, &links);
+        let mut download = Download::begin(&mut world, u64::MAX);
+        world.run_until(seconds(4), |world| download.pump(world));
+        world.networks[network].is_dead = true;
+        let death = world.now;
+        download.gap = (Duration::ZERO, death);
+        let path = PathId(network as u32);
+        let server = world.connection(Which::Server).unwrap();
+        server.on_path_error(death, path);
+        let state_then = state(&mut world, Which::Server, path);
+        assert_eq!(state_then, Some(PathState::Degraded));
+        world.drain();
+        world.run_until(seconds(6), |world| download.pump(world));
+        let gap = download.gap.0;
+        println!("{network} died with an error: {gap:?}");
+        assert!(gap <= millis(400), "{gap:?}");
+    }
+}
+
+/// Rates and losses that change every five seconds are followed: the share of what
+/// both paths' payload rates add up to, period by period of 20 s.
+#[test]
+fn a_path_that_changes_every_five_seconds_is_followed() {
+    let mut settings = config();
+    settings.congestion = "auto".to_owned();
+    let steady = link(20, 20);
+    let changing = |mbit, loss| {
+        let link = LinkConfig::new(Rate::mbit(mbit), millis(30)).queue_bdp(1.0, millis(60));
+        if loss > 0.0 {
+            link.loss(LossModel::Bernoulli(LossRate::clamped(loss)))
+        } else {
+            link
+        }
+    };
+    let both = [&steady, &changing(10, 0.0)].map(|link| (link.clone(), link.clone()));
+    let mut world = Multi::new(14, &both, settings.clone(), settings);
+    world.connect();
+    world.open_path(1, &PathOptions::default());
+    let mut download = Download::begin(&mut world, u64::MAX);
+    world.run_until(seconds(10), |world| download.pump(world));
+    for period in 0..3 {
+        let before = download.read;
+        // Halved, doubled, with a fifth lost, and as it was.
+        let mut offered = 0.0;
+        for (mbit, loss) in [(5, 0.0), (10, 0.0), (10, 0.2), (10, 0.0)] {
+            let link = changing(mbit, loss);
+            world.set_links(1, link.clone(), link);
+            world.run_until(seconds(5), |world| download.pump(world));
+            offered += (20 + mbit) as f64 * 1e6 * 5.0 * 1436.0 / 1500.0;
+        }
+        let share = (download.read - before) as f64 * 8.0 / offered;
+        println!("period {period}: {share:.3} of the moving sum");
+        assert!(share >= 0.9, "period {period}: {share}");
+    }
+}
+
 #[test]
 fn all_paths_down_for_20_s_end_nothing() {
     let mut world = bonded(7, &[link(10, 20), link(10, 60)]);
