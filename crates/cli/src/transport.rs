@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ctcp::TransportConfig;
 use ctcp_congestion::controllers;
-use ctcp_proto::{MtuMode, Redundancy, Scheduler};
+use ctcp_proto::{Coupling, MtuMode, Redundancy, Scheduler};
 
 use crate::failure::Failure;
 
@@ -23,6 +23,10 @@ pub(crate) struct TransportArgs {
     #[arg(long, help_heading = "Transport", value_name = "NAME", default_value = "auto", env = "CTCP_SCHEDULER",
           value_parser = PossibleValuesParser::new(Scheduler::ALL.map(Scheduler::name)))]
     scheduler: String,
+    /// What paths that share a bottleneck take there: what one flow would, or each a flow's share
+    #[arg(long, help_heading = "Transport", value_name = "NAME", default_value = "auto", env = "CTCP_COUPLING",
+          value_parser = PossibleValuesParser::new(Coupling::ALL.map(Coupling::name)))]
+    coupling: String,
     /// Symbols per block, 1 to 255, or auto
     #[arg(long, help_heading = "Transport", value_name = "N", default_value = "auto", env = "CTCP_BLOCK",
           value_parser = block)]
@@ -59,6 +63,7 @@ impl TransportArgs {
             congestion: self.congestion.clone(),
             redundancy: Redundancy::named(&self.redundancy).unwrap_or_default(),
             scheduler: self.scheduler.parse().map_err(Failure::usage)?,
+            coupling: self.coupling.parse().map_err(Failure::usage)?,
             ..TransportConfig::default()
         };
         if let Block(Some(symbols)) = self.block {

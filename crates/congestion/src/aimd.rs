@@ -23,13 +23,16 @@
 //!   earn no growth (the idea of RFC 7661): they tell nothing about a window
 //!   that was not used.
 //! - If every loss of a backoff turns out spurious, the backoff is undone.
+//! - Behind a bottleneck that several paths of a connection share, avoidance grows
+//!   by [RFC6356]'s part of the step. It is exact for linear growth; where growth
+//!   is a function of time (CUBIC, H-TCP) it only slows it down.
 
 use ctcp_units::{Instant, PacketNumber};
 
 use crate::backoff::Backoff;
 use crate::controller::{Controller, ControllerState};
 use crate::event::{
-    AckEvent, EcnEvent, LossEvent, PathChangeEvent, SilenceEvent, SpuriousLossEvent,
+    AckEvent, CouplingEvent, EcnEvent, LossEvent, PathChangeEvent, SilenceEvent, SpuriousLossEvent,
 };
 use crate::hystart::{HyStart, Verdict};
 use crate::increase::{BackoffEvent, Increase};
@@ -57,6 +60,8 @@ pub struct Aimd<I, B> {
     /// Nothing was acknowledged since the last silence.
     is_silent: bool,
     undo: Option<Undo>,
+    /// Factor of the growth beside paths behind the same bottleneck, 1 without.
+    growth: f64,
     last_backoff: Option<f64>,
     backoff_count: u64,
 }
@@ -91,6 +96,7 @@ impl<I: Increase, B: Backoff> Aimd<I, B> {
             stale_before: PacketNumber(0),
             is_silent: false,
             undo: None,
+            growth: 1.0,
             last_backoff: None,
             backoff_count: 0,
         }
@@ -107,7 +113,9 @@ impl<I: Increase, B: Backoff> Aimd<I, B> {
         }
         if packets > 0 && !self.in_slow_start {
             let counted = self.params.ack_counting.in_avoidance(packets);
-            self.tokens += self.increase.avoidance(self.tokens, counted, ack);
+            let step = self.increase.avoidance(self.tokens, counted, ack);
+            // Steps back are an answer to delay and stay whole.
+            self.tokens += if step > 0.0 { self.growth * step } else { step };
         }
         self.tokens = self.tokens.clamp(self.tokens_min(), self.params.max_tokens);
     }
@@ -263,7 +271,12 @@ impl<I: Increase, B: Backoff> Controller for Aimd<I, B> {
         }
     }
 
+    fn on_coupling(&mut self, event: &CouplingEvent) {
+        self.growth = event.growth.clamp(0.0, 1.0);
+    }
+
     fn on_path_change(&mut self, event: &PathChangeEvent) {
+        self.growth = 1.0;
         self.tokens = self.params.init_tokens;
         self.ss_threshold = self.params.init_ss_threshold;
         self.in_slow_start = true;

@@ -5,7 +5,8 @@ use core::fmt::Debug;
 use ctcp_units::Duration;
 
 use crate::event::{
-    AckEvent, EcnEvent, LossEvent, PathChangeEvent, SentEvent, SilenceEvent, SpuriousLossEvent,
+    AckEvent, CouplingEvent, EcnEvent, LossEvent, PartnerLossEvent, PathChangeEvent, SentEvent,
+    SilenceEvent, SpuriousLossEvent,
 };
 use crate::pacing::window_pacing_rate;
 
@@ -34,8 +35,16 @@ pub trait Controller: Send + Debug {
     /// A packet declared lost has arrived after all. To ignore it is safe.
     fn on_spurious_loss(&mut self, _event: &SpuriousLossEvent) {}
 
+    /// Other paths of the connection share this one's bottleneck, or no longer do.
+    /// To ignore it is to take a flow's share for each path, as [MP12] does.
+    fn on_coupling(&mut self, _event: &CouplingEvent) {}
+
+    /// Another path behind the same bottleneck lost packets; only after
+    /// [`Controller::on_coupling`] with a share below 1.
+    fn on_partner_loss(&mut self, _event: &PartnerLossEvent) {}
+
     /// The path now leads over a new, validated address: everything learnt is
-    /// void.
+    /// void, what [`Controller::on_coupling`] said included.
     fn on_path_change(&mut self, event: &PathChangeEvent);
 
     /// Packets the path may have in flight; finite, at least 1.

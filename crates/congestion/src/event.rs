@@ -188,6 +188,35 @@ pub struct SpuriousLossEvent {
     pub number: PacketNumber,
 }
 
+/// How the path stands to others of its connection behind the same bottleneck.
+/// Repeated while it lasts.
+///
+/// What they may take together is what one flow there would: a controller that
+/// imitates such a flow takes `share` of its window, one that grows by packets a
+/// round trip grows by `growth` of its own step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CouplingEvent {
+    /// When.
+    pub now: Instant,
+    /// This path's part of one flow, in `(0, 1]`: one by the count of paths there;
+    /// 1 for a path that shares its bottleneck with no other.
+    pub share: f64,
+    /// Factor of the growth, in `(0, 1]`: [RFC6356]'s min(α·w/w_total, 1).
+    pub growth: f64,
+}
+
+/// Another path behind the same bottleneck lost packets: one flow in their place
+/// would have heard of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartnerLossEvent {
+    /// When.
+    pub now: Instant,
+    /// Packets that the other path lost; at least 1.
+    pub lost_packets: u64,
+    /// The newest packet sent on this path so far.
+    pub largest_sent: PacketNumber,
+}
+
 /// The path now leads over a new, validated address; its packet numbers go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathChangeEvent {

@@ -41,8 +41,8 @@ pub use controllers::{
     window_block,
 };
 pub use event::{
-    AckEvent, DeliverySample, EcnEvent, LossEstimate, LossEvent, PathChangeEvent, RttSummary,
-    SentEvent, SilenceEvent, SpuriousLossEvent,
+    AckEvent, CouplingEvent, DeliverySample, EcnEvent, LossEstimate, LossEvent, PartnerLossEvent,
+    PathChangeEvent, RttSummary, SentEvent, SilenceEvent, SpuriousLossEvent,
 };
 pub use increase::{
     BackoffEvent, CompoundIncrease, CubicIncrease, CubicRules, HTcpIncrease, HTcpRules,

@@ -4,11 +4,11 @@ use ctcp_congestion::{Params, UnknownController, resolved_name};
 use ctcp_units::{Duration, seconds};
 use thiserror::Error;
 
-use crate::Redundancy;
 use crate::path::MtuMode;
 use crate::schedule::Scheduler;
 use crate::stream::{ConfigError as StreamsError, Side, StreamsConfig};
 use crate::wire::TransportParams;
+use crate::{Coupling, Redundancy};
 
 /// What every host must take in one piece, IPv4 headers included; the least that
 /// control packets have room in.
@@ -25,6 +25,8 @@ pub struct TransportConfig {
     pub redundancy: Redundancy,
     /// How several paths share the work.
     pub scheduler: Scheduler,
+    /// What paths behind the same bottleneck take together.
+    pub coupling: Coupling,
     /// Symbols per full block, 1–255.
     pub block_symbols: u8,
     /// Blocks in memory at most, as a sender.
@@ -57,6 +59,7 @@ impl Default for TransportConfig {
             congestion_params: Params::default(),
             redundancy: Redundancy::Auto,
             scheduler: Scheduler::Auto,
+            coupling: Coupling::Auto,
             block_symbols: 32,
             blocks_max: 4095,
             window_symbols: 16_384,

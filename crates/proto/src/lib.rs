@@ -22,8 +22,9 @@ pub use block::PATHS_MAX;
 pub use block::{BlockViolation, Redundancy};
 pub use config::{TransportConfig, TransportConfigError};
 pub use connection::{
-    ClosePathError, Connection, ConnectionError, ConnectionHandle, ConnectionStats, Event,
-    OpenPathError, PacketCounts, PathEvent, PathOptions, Violation, close_code,
+    ClosePathError, Connection, ConnectionError, ConnectionHandle, ConnectionStats, Coupling,
+    Event, OpenPathError, PacketCounts, PathEvent, PathOptions, UnknownCoupling, Violation,
+    close_code,
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};

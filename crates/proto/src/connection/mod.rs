@@ -5,6 +5,7 @@
 //! due when, `paths` opens and closes paths and watches them, `plan` asks the
 //! scheduler; this file holds the state and what the application calls.
 
+mod coupling;
 mod handshake;
 mod paths;
 mod plan;
@@ -26,7 +27,7 @@ use crate::Transmit;
 use crate::block::{BlockReceiver, BlockSender, BlockViolation, SendConfig, SymbolSource};
 use crate::config::TransportConfig;
 use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom, UpdateError};
-use crate::path::{Cargo, Control, Path, PathPlace, PathState};
+use crate::path::{Bottlenecks, Cargo, Control, Path, PathPlace, PathState};
 use crate::schedule::Copies;
 use crate::stream::{
     OpenError, Read, ReadError, Side, StreamEvent, StreamViolation, Streams, StreamsConfig,
@@ -35,6 +36,7 @@ use crate::stream::{
 use crate::trace::{Trace, TraceEvent};
 use crate::wire::{ConnectionId, ParseError, TransportParams};
 
+pub use coupling::{Coupling, UnknownCoupling};
 use handshake::ClientHello;
 pub(crate) use handshake::HelloSetup;
 pub(crate) use paths::LocalIds;
@@ -181,6 +183,7 @@ pub struct Connection {
     path_controls: usize,
     sender: BlockSender,
     copies: Copies,
+    bottlenecks: Bottlenecks,
     receiver: BlockReceiver,
     streams: Streams,
     /// Control frames to be sent, those of streams apart.
@@ -277,6 +280,7 @@ impl Connection {
             path_controls: 0,
             sender,
             copies: Copies::default(),
+            bottlenecks: Bottlenecks::default(),
             streams,
             controls: VecDeque::new(),
             responses: VecDeque::new(),

@@ -545,7 +545,9 @@ impl Connection {
         self.settle_fates(index);
         self.repeat_controls(index);
         self.copies.clear(self.paths[index].slot);
+        self.bottlenecks.forget(self.paths[index].slot);
         self.paths.remove(index);
+        self.couple(self.now);
         self.responses.retain(|(path, _, _)| *path != id);
         if self.held.as_ref().is_some_and(|(held, _)| held.path == id) {
             self.held = None;

@@ -177,6 +177,8 @@ impl Connection {
             note(fates, resolved, has_arrived);
         });
         self.stats.address_changes += 1;
+        self.bottlenecks.forget(self.paths[index].slot);
+        self.couple(now);
         self.settle_fates(index);
         self.fit_blocks_to_mtu();
     }
@@ -404,6 +406,7 @@ impl Connection {
         }
         self.settle_fates(index);
         self.age_path(index, arrival.now);
+        self.hear_news(arrival.now, index);
         self.fit_span(arrival.now);
         let path = &self.paths[index];
         if !was_active && path.state() == PathState::Active {

@@ -133,6 +133,7 @@ impl Connection {
         }
         self.settle_fates(index);
         self.age_path(index, now);
+        self.hear_news(now, index);
         if is_mtu_fallen {
             self.fit_blocks_to_mtu();
         }

@@ -54,6 +54,7 @@ impl Path {
             let delay = ack.delay.min(ACK_DELAY_MAX);
             let measured = now - newest.sent_at;
             rtt_sample = Some(self.rtt.on_sample(now, measured, delay, newest.len));
+            self.news.rtt = rtt_sample;
         }
         if outcome.acked > 0 {
             self.probe_count = 0;
@@ -113,6 +114,7 @@ impl Path {
         if tally.lost > 0
             && let (Some(first_lost), Some((last_lost, last_lost_sent_at))) = (first, last)
         {
+            self.news.lost_packets += tally.lost;
             self.controller.on_loss(&LossEvent {
                 now,
                 lost_packets: tally.lost,

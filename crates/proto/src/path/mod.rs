@@ -5,6 +5,7 @@
 //! control frames it hands on; what it means for the path it settles here.
 
 mod arrivals;
+mod bottleneck;
 mod control_log;
 mod ecn;
 mod feedback;
@@ -18,6 +19,7 @@ mod rtt;
 mod state;
 
 pub(crate) use arrivals::{ACK_DELAY_MAX, Arrivals};
+pub(crate) use bottleneck::{Bottlenecks, linked_growth};
 pub(crate) use control_log::{Control, ControlLog};
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use ledger::{Cargo, Resolved};
@@ -27,7 +29,10 @@ pub use state::PathState;
 
 use std::net::SocketAddr;
 
-use ctcp_congestion::{Controller, ControllerState, PathChangeEvent, SentEvent, SilenceEvent};
+use ctcp_congestion::{
+    Controller, ControllerState, CouplingEvent, PartnerLossEvent, PathChangeEvent, SentEvent,
+    SilenceEvent,
+};
 use ctcp_units::{Duration, Instant, PacketNumber, PathId, millis, seconds};
 
 use crate::crypto::ReplayWindow;
@@ -148,10 +153,23 @@ pub(crate) struct Path {
     floor_announced: u64,
     ecn_ce: u64,
     packets_lost: u64,
+    /// The path's part of a flow at its bottleneck; below 1 where others share it.
+    bottleneck_share: f64,
+    /// What the last ACK told, until it is taken.
+    news: PathNews,
     bytes: ByteCounts,
     bytes_delivered: u64,
     packets_received: u64,
     bytes_useful: u64,
+}
+
+/// What other paths behind the same bottleneck want to know of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PathNews {
+    /// The last round trip measured.
+    pub(crate) rtt: Option<Duration>,
+    /// Packets lost.
+    pub(crate) lost_packets: u64,
 }
 
 /// UDP payload that a path has carried, bytes.
@@ -199,6 +217,9 @@ pub struct PathStats {
     pub controller: ControllerState,
     /// The controller's name.
     pub congestion: &'static str,
+    /// The path's part of one flow at its bottleneck: below 1 where other paths of
+    /// the connection share it and are coupled.
+    pub bottleneck_share: f64,
     /// UDP payload in use, bytes.
     pub mtu: u16,
     /// Trust in ECN.
@@ -260,6 +281,8 @@ impl Path {
             floor_announced: 0,
             ecn_ce: 0,
             packets_lost: 0,
+            bottleneck_share: 1.0,
+            news: PathNews::default(),
             bytes: ByteCounts::default(),
             bytes_delivered: 0,
             packets_received: 0,
@@ -514,6 +537,38 @@ impl Path {
         }
     }
 
+    /// What has been learnt since it was last taken.
+    pub(crate) fn take_news(&mut self) -> PathNews {
+        core::mem::take(&mut self.news)
+    }
+
+    /// Window in packets and round trip in seconds.
+    pub(crate) fn window_and_rtt(&self) -> (f64, f64) {
+        (self.controller.tokens(), self.rtt.srtt().as_secs_f64())
+    }
+
+    /// Other paths share the bottleneck: this one has `share` of a flow there, and
+    /// grows by `growth` of its step. 1 and 1: none does.
+    pub(crate) fn couple(&mut self, now: Instant, share: f64, growth: f64) {
+        if share >= 1.0 && self.bottleneck_share >= 1.0 {
+            return;
+        }
+        self.bottleneck_share = share;
+        self.controller
+            .on_coupling(&CouplingEvent { now, share, growth });
+        self.refresh(now);
+    }
+
+    /// A path behind the same bottleneck lost packets.
+    pub(crate) fn on_partner_loss(&mut self, now: Instant, lost_packets: u64) {
+        self.controller.on_partner_loss(&PartnerLossEvent {
+            now,
+            lost_packets,
+            largest_sent: self.largest_sent(),
+        });
+        self.refresh(now);
+    }
+
     /// The path leads over a new, proven address: what was learnt is void.
     pub(crate) fn on_address_changed(
         &mut self,
@@ -540,6 +595,8 @@ impl Path {
         self.last_progress = now;
         self.watch.on_progress(now);
         self.is_silent = false;
+        self.bottleneck_share = 1.0;
+        self.news = PathNews::default();
         self.refresh(now);
     }
 
@@ -594,6 +651,7 @@ impl Path {
             in_flight: self.ledger.in_flight(),
             controller: self.controller.state(),
             congestion: self.controller.name(),
+            bottleneck_share: self.bottleneck_share,
             mtu: self.mtu.current(),
             ecn: self.ecn.state(),
             ecn_ce: self.ecn_ce,

@@ -13,8 +13,9 @@ use ctcp_link::Ecn;
 use ctcp_proto::crypto::SecretRandom;
 use ctcp_proto::stream::{Read, WriteError};
 use ctcp_proto::{
-    Authorize, Connection, ConnectionHandle, Decision, Endpoint, EndpointConfig, Identity, MtuMode,
-    PathOptions, PublicKey, Redundancy, TransportConfig, TransportConfigError, Verdict,
+    Authorize, Connection, ConnectionHandle, Coupling, Decision, Endpoint, EndpointConfig,
+    Identity, MtuMode, PathOptions, PublicKey, Redundancy, TransportConfig, TransportConfigError,
+    Verdict,
 };
 use ctcp_units::{Duration, Instant, Random, StreamId, millis, seconds};
 
@@ -42,6 +43,8 @@ pub struct CtcpConfig {
     pub params: Params,
     /// How many coded packets are sent ahead of feedback.
     pub redundancy: Redundancy,
+    /// What paths behind the same bottleneck take together.
+    pub coupling: Coupling,
     /// Symbols per full block, 1 to 255.
     pub block_symbols: u8,
     /// Blocks in memory at most, as a sender.
@@ -60,6 +63,7 @@ impl Default for CtcpConfig {
             congestion: transport.congestion,
             params: transport.congestion_params,
             redundancy: transport.redundancy,
+            coupling: transport.coupling,
             block_symbols: transport.block_symbols,
             blocks_max: transport.blocks_max,
             mtu_bytes: Some(1472),
@@ -82,6 +86,7 @@ impl CtcpConfig {
             congestion: self.congestion.clone(),
             congestion_params: self.params,
             redundancy: self.redundancy,
+            coupling: self.coupling,
             block_symbols: self.block_symbols,
             blocks_max: self.blocks_max,
             mtu: match self.mtu_bytes {

@@ -30,7 +30,10 @@ mod tests;
 use ctcp_units::{Duration, Instant, PacketNumber};
 
 use crate::controller::{Controller, ControllerState};
-use crate::event::{AckEvent, EcnEvent, LossEvent, PathChangeEvent, RttSummary, SilenceEvent};
+use crate::event::{
+    AckEvent, CouplingEvent, EcnEvent, LossEvent, PartnerLossEvent, PathChangeEvent, RttSummary,
+    SilenceEvent,
+};
 use crate::params::Params;
 use constants::{
     BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_ROUNDS,
@@ -515,9 +518,10 @@ impl Controller for Auto {
                 .restart(event.now, self.flight(), event.largest_sent);
             self.phase = Phase::Cruise { rounds: 0 };
         } else {
+            let share = self.floor.share();
             *self = Self {
                 start_window: window,
-                floor: Floor::new(window),
+                floor: Floor::with_share(window, share),
                 base: self.base,
                 srtt: self.srtt,
                 cut_count: self.cut_count,
@@ -532,6 +536,18 @@ impl Controller for Auto {
         self.mark_recover = next;
         self.loss_recover = next;
         self.rounds.restart(next);
+    }
+
+    fn on_coupling(&mut self, event: &CouplingEvent) {
+        self.floor.set_share(event.share);
+    }
+
+    fn on_partner_loss(&mut self, event: &PartnerLossEvent) {
+        let tokens = self.tokens();
+        let low = self.params.min_tokens;
+        if self.phase != Phase::Start && self.floor.on_partner_loss(event, tokens, low) {
+            self.falls.answer();
+        }
     }
 
     fn on_path_change(&mut self, event: &PathChangeEvent) {
