@@ -1,11 +1,18 @@
 //! From a point's path to the links of the emulator.
 
 use ctcp_link::{
-    EcnMarking, GilbertElliott, Interference, LinkConfig, LossModel, Position as Place, QueueSize,
+    EcnMarking, GilbertElliott, Interference, Jitter, LinkConfig, LossModel, Position as Place,
+    QueueSize, RateLimit, RateTrace,
 };
 use ctcp_units::{Duration, LossRate, Rate};
 
-use crate::point::{Loss, Path, Position, Process};
+use crate::point::{Loss, Path, Position, Process, RatePhase};
+
+/// Bits of a full packet: what a trace lets go at a time.
+const OPPORTUNITY_BITS: u32 = 1500 * 8;
+
+/// Changes of the delay that a run can see; the last one stays.
+const RTT_PHASES_MAX: usize = 1000;
 
 /// Both directions of a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,11 +46,61 @@ pub(crate) fn of_path(path: &Path) -> Result<Links, String> {
         threshold: QueueSize::bdp(path.queue_bdp * share, rate, rtt),
         drops_not_capable: false,
     });
-    down.validate().map_err(|error| error.to_string())?;
-    Ok(Links {
-        up: direction(&path.loss_up)?,
-        down,
-    })
+    change(&mut down, path)?;
+    let mut up = direction(&path.loss_up)?;
+    for link in [&mut down, &mut up] {
+        change_delay(link, path);
+        link.validate().map_err(|error| error.to_string())?;
+    }
+    Ok(Links { up, down })
+}
+
+/// What makes the data direction more than a rate, a queue and a loss.
+fn change(down: &mut LinkConfig, path: &Path) -> Result<(), String> {
+    if let Some(noise) = path.noise {
+        down.jitter = Jitter::Noise {
+            max: millis(noise.max_ms),
+            interval: millis(noise.interval_ms),
+        };
+    }
+    if !path.rate_phases.is_empty() {
+        let trace = RateTrace::from_millis(opportunities(&path.rate_phases));
+        down.rate = RateLimit::Trace(trace.map_err(|error| error.to_string())?);
+    }
+    if let Some(burst_bytes) = path.policer_burst_bytes {
+        down.rate = RateLimit::Policer {
+            rate: Rate::bits_per_second((path.rate_mbit * 1e6).round() as u64),
+            burst_bytes,
+        };
+    }
+    Ok(())
+}
+
+/// When packets of 1500 bytes may leave, in milliseconds, over one round of the
+/// phases.
+fn opportunities(phases: &[RatePhase]) -> Vec<u32> {
+    let mut times = Vec::new();
+    let mut from_ms = 0.0;
+    for phase in phases {
+        let until_ms = from_ms + phase.for_s * 1e3;
+        let gap_ms = f64::from(OPPORTUNITY_BITS) / (phase.rate_mbit * 1e3);
+        let count = ((until_ms - from_ms) / gap_ms).floor() as u32;
+        times.extend((1..=count).map(|n| (from_ms + f64::from(n) * gap_ms) as u32));
+        from_ms = until_ms;
+    }
+    times
+}
+
+/// Half of each phase's round trip goes to either direction.
+fn change_delay(link: &mut LinkConfig, path: &Path) {
+    if path.rtt_phases.is_empty() {
+        return;
+    }
+    let mut at = Duration::ZERO;
+    for phase in path.rtt_phases.iter().cycle().take(RTT_PHASES_MAX) {
+        *link = link.clone().delay_change(at, millis(phase.rtt_ms) / 2);
+        at += millis(phase.for_s * 1e3);
+    }
 }
 
 fn models(process: &Process, path: &Path) -> Result<Vec<LossModel>, String> {
@@ -101,7 +158,7 @@ fn millis(value: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctcp_link::{QueueSize, RateLimit};
+    use crate::point::{Noise, RttPhase};
 
     fn path(process: Process) -> Path {
         Path {
@@ -119,7 +176,64 @@ mod tests {
             },
             hops: 1,
             ecn_queue_share: None,
+            noise: None,
+            rtt_phases: vec![],
+            rate_phases: vec![],
+            policer_burst_bytes: None,
         }
+    }
+
+    #[test]
+    fn a_rate_in_phases_has_the_mean_of_its_phases_and_the_queue_of_its_first() {
+        let mut path = path(Process::None);
+        path.rate_phases = [(10.0, 25.0), (10.0, 5.0)]
+            .map(|(for_s, rate_mbit)| RatePhase { for_s, rate_mbit })
+            .into();
+        let links = of_path(&path).expect("possible");
+        let RateLimit::Trace(trace) = &links.down.rate else {
+            panic!("{:?} is no trace", links.down.rate);
+        };
+        assert_eq!(trace.period(), Duration::from_secs(20));
+        let mean = trace.mean_rate().as_bits_per_second() as f64;
+        assert!((mean / 15e6 - 1.0).abs() < 1e-3, "{mean} bit/s");
+        assert_eq!(links.down.queue, QueueSize::Bytes(78_125));
+        assert_eq!(links.up.rate, RateLimit::Fixed(Rate::mbit(25)));
+    }
+
+    #[test]
+    fn round_trips_in_phases_change_both_directions_by_half() {
+        let mut path = path(Process::None);
+        path.rtt_phases = [(15.0, 40.0), (15.0, 70.0)]
+            .map(|(for_s, rtt_ms)| RttPhase { for_s, rtt_ms })
+            .into();
+        let links = of_path(&path).expect("possible");
+        for link in [&links.up, &links.down] {
+            let second = link.delay_changes[1];
+            assert_eq!(second.at, Duration::from_secs(15));
+            assert_eq!(second.delay, Duration::from_millis(35));
+            assert_eq!(link.delay_changes[2].delay, Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_policer_and_noise_are_in_the_data_direction_alone() {
+        let mut path = path(Process::None);
+        path.policer_burst_bytes = Some(64_000);
+        path.noise = Some(Noise {
+            max_ms: 30.0,
+            interval_ms: 50.0,
+        });
+        let links = of_path(&path).expect("possible");
+        assert!(matches!(
+            links.down.rate,
+            RateLimit::Policer {
+                burst_bytes: 64_000,
+                ..
+            }
+        ));
+        assert!(matches!(links.down.jitter, Jitter::Noise { .. }));
+        assert_eq!(links.up.jitter, Jitter::None);
+        assert_eq!(links.up.rate, RateLimit::Fixed(Rate::mbit(25)));
     }
 
     #[test]

@@ -74,6 +74,51 @@ pub struct Path {
     /// direction is longer than this share of its room. In the simulator only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn_queue_share: Option<f64>,
+    /// Delay that comes and goes in the data direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// Round trips that follow each other for ever, in place of `rtt_ms`, which
+    /// still measures the queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rtt_phases: Vec<RttPhase>,
+    /// Rates of the data direction that follow each other for ever, in place of
+    /// `rate_mbit`, which still measures the queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rate_phases: Vec<RatePhase>,
+    /// The data direction has a token bucket of so many bytes that drops, and no
+    /// queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer_burst_bytes: Option<u64>,
+}
+
+/// Delay beyond the path's own: a line from one random value to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// The most.
+    pub max_ms: f64,
+    /// From one value to the next.
+    pub interval_ms: f64,
+}
+
+/// A round trip for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RttPhase {
+    /// For how long.
+    pub for_s: f64,
+    /// There and back.
+    pub rtt_ms: f64,
+}
+
+/// A rate for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatePhase {
+    /// For how long.
+    pub for_s: f64,
+    /// IP headers counted.
+    pub rate_mbit: f64,
 }
 
 fn one() -> u32 {

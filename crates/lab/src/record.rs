@@ -77,6 +77,11 @@ pub struct FlowOutcome {
     /// Time of each object fetched, those cut at the limit left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completion_s: Vec<f64>,
+    /// Of each of those, how long it took until it could be asked for: the
+    /// connection, and the proxy's part in it. Only if the laboratory itself
+    /// fetches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connect_s: Vec<f64>,
     /// Times that playback stood still, after it had begun.
     pub stalls: u32,
     /// From the request to the end of the film; playback only.

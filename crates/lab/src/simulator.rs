@@ -244,6 +244,7 @@ fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome 
             .iter()
             .map(|completion| completion.span().as_secs_f64())
             .collect(),
+        connect_s: vec![],
         stalls: video.map_or(0, |video| u32::try_from(video.stalls).unwrap_or(u32::MAX)),
         playout_s: video.and_then(|video| {
             let whole = video.startup? + video.playout?;

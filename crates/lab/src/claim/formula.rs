@@ -27,6 +27,13 @@ pub enum Formula {
     Eq5C,
     /// Seconds that an object takes at the full rate: size · 8 / B.
     LineTime,
+    /// The same at what headers leave of it: 1436 of 1500 bytes.
+    PayloadTime,
+    /// Propagation there and back, seconds.
+    RoundTrip,
+    /// Bytes on the wire for a useful byte that cannot be saved: 1.045/(1 − p),
+    /// 1.045 = 1500/1436.
+    WireLeast,
     /// 2(1 − β) for a queue of so many bandwidth-delay products: what a flow
     /// that halves gets over one that backs off by RTTmin/RTT ([CC14] §IV eq. (4)).
     HalvingOverAdaptive,
@@ -63,6 +70,9 @@ impl Formula {
             Self::Eq5A => 1.0 - eta_a(BLOCK_SYMBOLS, p),
             Self::Eq5C => 1.0 / (1.0 + eta_c(BLOCK_SYMBOLS, p)),
             Self::LineTime => context.bytes? * 8.0 / (path.rate_mbit * 1e6),
+            Self::PayloadTime => context.bytes? * 8.0 * 1500.0 / 1436.0 / (path.rate_mbit * 1e6),
+            Self::RoundTrip => path.rtt_ms / 1e3,
+            Self::WireLeast => 1.045 / (1.0 - p),
             Self::HalvingOverAdaptive => 2.0 * path.queue_bdp / (1.0 + path.queue_bdp),
             Self::One => 1.0,
         };

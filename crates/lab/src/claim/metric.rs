@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Bound;
+use super::{Bound, over_time};
 use crate::point::Workload;
 use crate::record::{FlowOutcome, Inside, Record, Sample, Spread};
 
@@ -77,6 +77,22 @@ pub enum Metric {
     /// Standard deviation of the smoothed round trip of the samples after the
     /// warm-up over its mean.
     SrttVariation,
+    /// Seconds of the middle one of the objects of a run.
+    CompletionMedianS,
+    /// Seconds of the object that 95 of 100 are faster than.
+    CompletionP95S,
+    /// Seconds from the first byte that the server can have sent to the last that
+    /// arrives: completion less connecting and half a round trip, mean.
+    TransferS,
+    /// Jain's index of the flows' shares, mean over windows of 10 s from when all
+    /// count.
+    Jain,
+    /// Round trips after a change of the path's rate until 0.9 of the payload of
+    /// the new one arrives, the slowest of all changes; at a resolution of 0.1 s.
+    SettleRtts,
+    /// Packets that the queue dropped for each time that the path's rate fell, in
+    /// bandwidth-delay products.
+    OverflowBdp,
     /// What an equation gives.
     Value,
 }
@@ -86,7 +102,14 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::GoodputMbit | Self::ThroughputMbit => "Mbit/s",
-            Self::CompletionS | Self::PlayoutS | Self::PlayoutExcessS | Self::SrttS => "s",
+            Self::CompletionS
+            | Self::CompletionMedianS
+            | Self::CompletionP95S
+            | Self::TransferS
+            | Self::PlayoutS
+            | Self::PlayoutExcessS
+            | Self::SrttS => "s",
+            Self::OverflowBdp => "BDP",
             Self::Tokens | Self::TokensLeast | Self::TokensMost => "packets",
             Self::QueueingMs => "ms",
             Self::WindowPackets => "packets",
@@ -123,6 +146,12 @@ impl Metric {
             Self::LossSeenMost => "greatest loss seen",
             Self::GoodputVariation => "variation of the goodput",
             Self::SrttVariation => "variation of the round trip",
+            Self::CompletionMedianS => "median completion time",
+            Self::CompletionP95S => "95th percentile of the completion time",
+            Self::TransferS => "time from the first byte sent",
+            Self::Jain => "Jain's index",
+            Self::SettleRtts => "round trips to the new rate",
+            Self::OverflowBdp => "dropped at each fall of the rate",
             Self::Value => "value",
         }
     }
@@ -130,6 +159,7 @@ impl Metric {
     /// Its value in a run; none if the run did not tell. `flow`: by its name, the
     /// first one if empty, the sum over all for `all`.
     pub fn of(self, record: &Record, flow: &str) -> Option<(f64, Bound)> {
+        let exact = |value: f64| value.is_finite().then_some((value, Bound::Exact));
         match self {
             Self::LossShare => {
                 let down = record.paths.iter().map(|path| path.down);
@@ -149,6 +179,8 @@ impl Metric {
                 let (least, most) = (delivered.clone().min()?, delivered.max()?);
                 (most > 0).then(|| (least as f64 / most as f64, Bound::Exact))
             }
+            Self::Jain => exact(over_time::jain(record)?),
+            Self::OverflowBdp => exact(over_time::overflow_bdp(record)?),
             _ if flow == "all" => {
                 let each = (0..record.flows.len()).map(|index| self.of_flow(record, index));
                 let each: Option<Vec<_>> = each.collect();
@@ -174,6 +206,19 @@ impl Metric {
                 exact(flow.goodput_mbit / (rate_mbit(record) * PAYLOAD_BYTES / PACKET_BYTES))
             }
             Self::CompletionS => completion(flow, record),
+            Self::CompletionMedianS => percentile(flow, record, 0.5),
+            Self::CompletionP95S => percentile(flow, record, 0.95),
+            Self::TransferS => {
+                let (mean, bound) = completion(flow, record)?;
+                let connecting: f64 = flow.connect_s.iter().sum();
+                let connecting = connecting / flow.connect_s.len().max(1) as f64;
+                let half_rtt_s = record.point.paths.first()?.rtt_ms / 2e3;
+                Some((mean - connecting - half_rtt_s, bound))
+            }
+            Self::SettleRtts => {
+                let start_s = record.point.flows.get(index)?.start_s;
+                exact(over_time::settle_rtts(record, flow, start_s)?)
+            }
             Self::CompletedShare => match workload {
                 Workload::Fetch { count, .. } => {
                     exact(flow.completion_s.len() as f64 / f64::from(*count))
@@ -204,7 +249,11 @@ impl Metric {
             }
             Self::SrttS => exact(flow.srtt_ms? / 1e3),
             Self::Value => exact(flow.value?),
-            Self::LossShare | Self::QueueingMs | Self::PathBalance => None,
+            Self::LossShare
+            | Self::QueueingMs
+            | Self::PathBalance
+            | Self::Jain
+            | Self::OverflowBdp => None,
             _ => {
                 let inside = flow.inside.as_ref()?;
                 exact(self.of_inside(flow, inside, workload)?)
@@ -281,6 +330,19 @@ fn completion(flow: &FlowOutcome, record: &Record) -> Option<(f64, Bound)> {
         return Some(((done + spent) / (done_count + 1.0), Bound::AtLeast));
     }
     (done_count > 0.0).then(|| (done / done_count, Bound::Exact))
+}
+
+/// The object that this share of the others is faster than, those cut at the limit
+/// as slow as the slowest.
+fn percentile(flow: &FlowOutcome, record: &Record, share: f64) -> Option<(f64, Bound)> {
+    let mut sorted = flow.completion_s.clone();
+    if flow.is_censored {
+        sorted.push(record.point.time_limit_s - sorted.iter().sum::<f64>());
+    }
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    let value = *sorted.get(rank.saturating_sub(1))?;
+    Some((value, cut(flow)))
 }
 
 /// Time of playing; at least the limit if it was cut.

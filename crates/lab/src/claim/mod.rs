@@ -7,6 +7,7 @@
 mod estimate;
 mod formula;
 mod metric;
+mod over_time;
 mod results;
 #[cfg(test)]
 mod tests;

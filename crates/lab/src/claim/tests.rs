@@ -25,6 +25,10 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
         loss_up: loss(Process::None),
         hops: 1,
         ecn_queue_share: None,
+        noise: None,
+        rtt_phases: vec![],
+        rate_phases: vec![],
+        policer_burst_bytes: None,
     };
     let flow = |name: &str| Flow {
         name: name.to_owned(),

@@ -21,7 +21,10 @@ use serde::Deserialize;
 pub use builtin::recipes;
 pub use error::RecipeError;
 pub use radio::Radio;
-pub use settings::{FlowSpec, LossSpec, ModelSpec, PathSpec, Settings, SystemSpec, WorkloadSpec};
+pub use settings::{
+    FlowSpec, LossSpec, ModelSpec, NoiseSpec, PathSpec, RatePhaseSpec, RttPhaseSpec, Settings,
+    SystemSpec, WorkloadSpec,
+};
 pub use value::{Bdp, Burst, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
 
 use crate::claim::{Claim, Restrictions};

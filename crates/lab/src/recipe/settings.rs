@@ -79,6 +79,49 @@ pub struct PathSpec {
     /// Marks instead of drops from this share of the queue on.
     #[serde(default)]
     pub ecn_queue_share: Option<Share>,
+    /// Delay that comes and goes in the data direction.
+    #[serde(default)]
+    pub noise: Option<NoiseSpec>,
+    /// Round trips that follow each other for ever.
+    #[serde(default)]
+    pub rtt_phases: Vec<RttPhaseSpec>,
+    /// Rates of the data direction that follow each other for ever.
+    #[serde(default)]
+    pub rate_phases: Vec<RatePhaseSpec>,
+    /// A token bucket of so many bytes that drops, in place of the queue of the
+    /// data direction.
+    #[serde(default)]
+    pub policer_burst_bytes: Option<Bytes>,
+}
+
+/// Delay beyond the path's own.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoiseSpec {
+    /// The most.
+    pub max_ms: Millis,
+    /// From one random value to the next.
+    pub interval_ms: Millis,
+}
+
+/// A round trip for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RttPhaseSpec {
+    /// For how long.
+    pub for_s: Span,
+    /// There and back.
+    pub rtt_ms: Millis,
+}
+
+/// A rate for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatePhaseSpec {
+    /// For how long.
+    pub for_s: Span,
+    /// IP headers counted.
+    pub rate_mbit: Mbit,
 }
 
 fn one_hop() -> Count {
@@ -206,6 +249,10 @@ pub struct FlowSpec {
     /// It starts up to so much later, by chance; all series alike.
     #[serde(default = "at_once")]
     pub start_within_s: Seconds,
+    /// Each copy starts so much after the one before it; those that are there
+    /// already begin to count only with the last.
+    #[serde(default = "at_once")]
+    pub start_every_s: Seconds,
     /// Delay beyond that of the paths.
     #[serde(default)]
     pub extra_rtt_ms: Option<Millis>,

@@ -6,7 +6,7 @@ use super::Radio;
 use super::settings::LossSpec;
 use super::{Bdp, Bytes, Mbit, Millis, Retries, Share};
 use super::{Case, PathSpec, Recipe, RecipeError, Scale, Series, Setting, Settings, WorkloadSpec};
-use crate::point::{Flow, Loss, Path, Point, Process, Workload};
+use crate::point::{Flow, Loss, Noise, Path, Point, Process, RatePhase, RttPhase, Workload};
 
 impl Recipe {
     /// All runs of the experiment, in a fixed order: every place and series once,
@@ -121,17 +121,22 @@ impl Recipe {
                 let series = &series.name;
                 self.impossible(series, format!("series `{series}`: {message}"))
             })?;
-            flows.extend(flow.names().into_iter().map(|name| {
+            let names = flow.names();
+            let every_s = flow.start_every_s.get();
+            let last = names.len() - 1;
+            flows.extend(names.into_iter().enumerate().map(|(copy, name)| {
+                let workload = flow.workload.as_ref().unwrap_or(&self.workload);
+                let mut workload = workload.unfold(&overrides, scale);
+                if let Workload::Bulk { warmup_s, .. } = &mut workload {
+                    *warmup_s += (last - copy) as f64 * every_s;
+                }
                 Flow {
                     start_s: flow.start_s.get()
+                        + copy as f64 * every_s
                         + flow.start_within_s.get() * loss_seed.text(&name).share(),
                     name,
                     system: system.clone(),
-                    workload: flow
-                        .workload
-                        .as_ref()
-                        .unwrap_or(&self.workload)
-                        .unfold(&overrides, scale),
+                    workload,
                     extra_rtt_ms: flow.extra_rtt_ms.map_or(0.0, Millis::get),
                 }
             }));
@@ -309,6 +314,27 @@ impl PathSpec {
             loss_up: loss(&up),
             hops: self.hops.get() as u32,
             ecn_queue_share: self.ecn_queue_share.map(Share::get),
+            noise: self.noise.map(|noise| Noise {
+                max_ms: noise.max_ms.get(),
+                interval_ms: noise.interval_ms.get(),
+            }),
+            rtt_phases: self
+                .rtt_phases
+                .iter()
+                .map(|phase| RttPhase {
+                    for_s: phase.for_s.get(),
+                    rtt_ms: phase.rtt_ms.get(),
+                })
+                .collect(),
+            rate_phases: self
+                .rate_phases
+                .iter()
+                .map(|phase| RatePhase {
+                    for_s: phase.for_s.get(),
+                    rate_mbit: phase.rate_mbit.get(),
+                })
+                .collect(),
+            policer_burst_bytes: self.policer_burst_bytes.map(|bytes| bytes.get() as u64),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! programs that know nothing of it use it: the sysctl is for root alone.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ctcp_emu::namespace::Route;
 use ctcp_emu::router::RouterCounters;
@@ -47,6 +47,8 @@ const SYSCTLS: [(&str, &str); 4] = [
 pub(crate) struct Bed {
     network: Network,
     path_count: usize,
+    /// When the paths began to change, if they do.
+    began: Instant,
 }
 
 impl Bed {
@@ -71,6 +73,7 @@ impl Bed {
         let bed = Self {
             network,
             path_count: point.paths.len(),
+            began: Instant::now(),
         };
         bed.set_up(point).map_err(|error| failed(&error))?;
         Ok(bed)
@@ -118,6 +121,12 @@ impl Bed {
         self.network
             .namespace("server")
             .expect("every path leads there")
+    }
+
+    /// When it was put up: what paths do over time counts from here, and so do the
+    /// flows' starts.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     pub(crate) fn path_count(&self) -> usize {

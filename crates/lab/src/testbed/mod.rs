@@ -5,6 +5,7 @@
 //! program, its server beside the target, its client beside the application.
 
 mod bed;
+mod counters;
 mod keys;
 mod mptcp;
 mod preflight;
@@ -21,12 +22,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use bed::Bed;
+pub(crate) use counters::Received;
 pub(crate) use transport::Transport;
 
 use crate::point::{Flow, Point, System, Workload};
 use crate::record::FlowOutcome;
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue};
 use crate::workload::{Content, Deadline, DialError, Film, Stage, dial, programs_of, seconds};
+use counters::Counters;
 use keys::Keys;
 use servers::Servers;
 use transport::Kit;
@@ -147,6 +150,7 @@ impl Testbed {
         let kit = Kit {
             ctcp: &self.config.ctcp,
             keys,
+            control: Counters::in_folder(folder.path().join("control")),
         };
         let transport = Transport::start(bed, &kit, flow, index, &setting_up)?;
         let is_cold = matches!(flow.workload, Workload::Fetch { cold: true, .. });
@@ -234,7 +238,7 @@ impl Venue for Testbed {
             self.film(flow)?;
         }
         let bed = Arc::new(Bed::put_up(point)?);
-        let began = Instant::now();
+        let began = bed.began();
         // A flow that fails ends the others: there is no outcome without it.
         let stop = &stop.part();
         let outcomes = thread::scope(|scope| {

@@ -30,6 +30,10 @@ pub(crate) fn point() -> Point {
             loss_up: lossless(),
             hops: 1,
             ecn_queue_share: None,
+            noise: None,
+            rtt_phases: vec![],
+            rate_phases: vec![],
+            policer_burst_bytes: None,
         }],
         flows: vec![Flow {
             name: "measured".into(),

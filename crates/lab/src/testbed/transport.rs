@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::point::{Flow, System};
 use crate::testbed::bed::{Bed, text};
+use crate::testbed::counters::{Counters, Received};
 use crate::testbed::keys::Keys;
 use crate::testbed::mptcp;
 use crate::testbed::service::Service;
@@ -31,6 +32,8 @@ pub(crate) struct Transport {
     /// The client's side last; it is ended first.
     services: Vec<Service>,
     again: Option<Again>,
+    /// Where CTCP tells of itself.
+    counters: Option<Counters>,
 }
 
 /// What it takes to start the client's side anew.
@@ -47,6 +50,8 @@ pub(crate) struct Kit<'a> {
     /// The `ctcp` under test.
     pub(crate) ctcp: &'a Path,
     pub(crate) keys: Option<&'a Keys>,
+    /// Where the processes of the flow shall have their control sockets.
+    pub(crate) control: Option<Counters>,
 }
 
 impl Transport {
@@ -76,6 +81,10 @@ impl Transport {
                     common.extend(["--redundancy".to_owned(), redundancy.clone()]);
                 }
                 common.extend(arguments.iter().cloned());
+                if let Some(control) = &kit.control {
+                    let folder = control.folder().display().to_string();
+                    common.extend(["--control".to_owned(), folder]);
+                }
                 Self::start_ctcp(bed, kit, index, socks, common, &deadline)
             }
             System::Simulated { .. } | System::Model { .. } => Err(RunError::Failed(
@@ -102,6 +111,7 @@ impl Transport {
             carrier,
             services: vec![],
             again: None,
+            counters: None,
         }
     }
 
@@ -154,6 +164,7 @@ impl Transport {
             carrier: Carrier::Socks(socks),
             services: vec![service, client],
             again: Some(again),
+            counters: kit.control.clone(),
         })
     }
 
@@ -181,11 +192,22 @@ impl Transport {
             carrier: Carrier::Socks(socks),
             services: vec![server, client],
             again: None,
+            counters: None,
         })
     }
 
     pub(crate) fn carrier(&self) -> Carrier {
         self.carrier
+    }
+
+    /// What the client has received so far, if the system tells.
+    pub(crate) fn received(&self) -> Option<Received> {
+        self.counters.as_ref()?.received()
+    }
+
+    /// The sender's smoothed round trip, seconds, if the system tells.
+    pub(crate) fn srtt_s(&self) -> Option<f64> {
+        self.counters.as_ref()?.srtt_s()
     }
 
     /// Ends the client's side and starts it anew: the next connection of a flow

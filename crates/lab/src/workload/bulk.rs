@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::record::FlowOutcome;
 use crate::venue::RunError;
@@ -13,6 +13,9 @@ use crate::workload::{Sample, Stage};
 
 /// Pause before a connection that could not be had is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// From one look at the round trip to the next.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// Reads for `warmup`, then counts for `duration`, or until the deadline.
 pub(crate) fn run(
@@ -33,8 +36,9 @@ pub(crate) fn run(
         });
         let count = || -> Result<_, RunError> {
             let mut whole = reads_to.sleep_until(counts_from)?;
-            let from = Sample::take(stage.bed);
+            let from = Sample::take(stage);
             let from_bytes = meter.bytes();
+            let mut looks = RoundTrips::default();
             // Slices, so that a connection that broke ends the wait.
             let mut next = from.at;
             while next < counts_to && !is_broken.load(Ordering::Relaxed) {
@@ -43,23 +47,51 @@ pub(crate) fn run(
                 if !whole {
                     break;
                 }
+                looks.look(stage, next);
             }
             let delivered = meter.bytes() - from_bytes;
-            Ok((from, Sample::take(stage.bed), delivered, whole))
+            Ok((from, Sample::take(stage), delivered, whole, looks.mean_ms()))
         };
         let counted = count();
         let read = reader.join().expect("the reader does not panic");
         read.and(counted)
     });
-    let (from, to, delivered_bytes, whole) = counted?;
+    let (from, to, delivered_bytes, whole, srtt_ms) = counted?;
     Ok(FlowOutcome {
         delivered_bytes,
         counted_s: (to.at - from.at).as_secs_f64(),
         is_censored: !whole,
         wire_bytes: Some(to.wire_bytes - from.wire_bytes),
+        useless_share: to.useless_share_since(&from),
+        srtt_ms,
         series_bytes: meter.series(),
         ..FlowOutcome::default()
     })
+}
+
+/// The sender's smoothed round trips, a look a second.
+#[derive(Debug, Default)]
+struct RoundTrips {
+    last: Option<Instant>,
+    sum_s: f64,
+    count: u32,
+}
+
+impl RoundTrips {
+    fn look(&mut self, stage: &Stage<'_>, now: Instant) {
+        if self.last.is_some_and(|last| now < last + BETWEEN_LOOKS) {
+            return;
+        }
+        self.last = Some(now);
+        if let Some(srtt_s) = stage.transport.srtt_s() {
+            self.sum_s += srtt_s;
+            self.count += 1;
+        }
+    }
+
+    fn mean_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_s * 1e3 / f64::from(self.count))
+    }
 }
 
 /// Reads without end, until the deadline. A connection that cannot be had in time
@@ -72,7 +104,7 @@ fn read(stage: &Stage<'_>, meter: &Meter, deadline: &super::Deadline) -> Result<
             Err(FetchError::Dial(DialError::Broken(error))) if meter.bytes() == 0 => error,
             Err(error) => return Err(error.into_run_error(&stage.flow.name)),
         };
-        let again = std::time::Instant::now() + AGAIN;
+        let again = Instant::now() + AGAIN;
         if !deadline.sleep_until(again)? {
             return Err(RunError::failed(&stage.flow.name, refused));
         }

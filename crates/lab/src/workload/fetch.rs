@@ -37,19 +37,22 @@ pub(crate) enum Fetched {
 pub(crate) fn run(stage: &mut Stage<'_>, order: &Order) -> Result<FlowOutcome, RunError> {
     let meter = Meter::start();
     let mut outcome = FlowOutcome::default();
-    let from = Sample::take(stage.bed);
+    let from = Sample::take(stage);
     let mut wire_bytes = 0;
     for index in 0..order.count {
         if order.cold && index > 0 {
             stage.transport.restart(stage.bed, &stage.deadline)?;
         }
-        let before = Sample::take(stage.bed);
-        let fetched = fetch_one(stage, order, &meter)?;
-        let after = Sample::take(stage.bed);
+        let before = Sample::take(stage);
+        let (fetched, connected) = fetch_one(stage, order, &meter)?;
+        let after = Sample::take(stage);
         wire_bytes += after.wire_bytes - before.wire_bytes;
         match fetched {
             Fetched::Whole(time) => {
                 outcome.completion_s.push(time.as_secs_f64());
+                outcome
+                    .connect_s
+                    .extend(connected.map(|time| time.as_secs_f64()));
                 outcome.counted_s += time.as_secs_f64();
             }
             Fetched::Cut => {
@@ -61,24 +64,36 @@ pub(crate) fn run(stage: &mut Stage<'_>, order: &Order) -> Result<FlowOutcome, R
     }
     outcome.delivered_bytes = meter.bytes();
     outcome.wire_bytes = Some(wire_bytes);
+    outcome.useless_share = Sample::take(stage).useless_share_since(&from);
     outcome.series_bytes = meter.series();
     tracing::debug!(flow = %stage.flow.name, took = ?from.at.elapsed(), "fetched");
     Ok(outcome)
 }
 
-fn fetch_one(stage: &Stage<'_>, order: &Order, meter: &Meter) -> Result<Fetched, RunError> {
+/// One object, and how long it took until it could be asked for, if that is known.
+fn fetch_one(
+    stage: &Stage<'_>,
+    order: &Order,
+    meter: &Meter,
+) -> Result<(Fetched, Option<Duration>), RunError> {
     let name = format!("bytes/{}", order.bytes);
-    match order.program {
-        Program::Own => {
-            let began = Instant::now();
-            let body = Body::Known(order.bytes);
-            match get(stage, &name, body, &stage.deadline, |len| meter.add(len)) {
-                Ok(Got::Whole) => Ok(Fetched::Whole(began.elapsed())),
-                Ok(Got::Cut) | Err(FetchError::Dial(DialError::Late)) => Ok(Fetched::Cut),
-                Err(error) => Err(error.into_run_error(&stage.flow.name)),
-            }
-        }
-        program => program::fetch(stage, program, order.bytes, meter),
+    if order.program != Program::Own {
+        return program::fetch(stage, order.program, order.bytes, meter).map(|one| (one, None));
+    }
+    let began = Instant::now();
+    let mut connected = None;
+    let got = connect(stage, &stage.deadline).and_then(|stream| {
+        connected = Some(began.elapsed());
+        let body = Body::Known(order.bytes);
+        ask(stage, stream, &name, body, &stage.deadline, |bytes| {
+            meter.add(bytes.len());
+            Ok(())
+        })
+    });
+    match got {
+        Ok(Got::Whole) => Ok((Fetched::Whole(began.elapsed()), connected)),
+        Ok(Got::Cut) | Err(FetchError::Dial(DialError::Late)) => Ok((Fetched::Cut, connected)),
+        Err(error) => Err(error.into_run_error(&stage.flow.name)),
     }
 }
 
@@ -149,11 +164,27 @@ pub(crate) fn get_bytes(
     name: &str,
     body: Body,
     deadline: &Deadline,
-    mut take: impl FnMut(&[u8]) -> Result<(), RunError>,
+    take: impl FnMut(&[u8]) -> Result<(), RunError>,
 ) -> Result<Got, FetchError> {
+    let stream = connect(stage, deadline)?;
+    ask(stage, stream, name, body, deadline, take)
+}
+
+fn connect(stage: &Stage<'_>, deadline: &Deadline) -> Result<TcpStream, FetchError> {
     let client = stage.bed.client();
     let carrier: Carrier = stage.carrier();
-    let mut stream = dial(client, carrier, stage.web(), deadline).map_err(FetchError::Dial)?;
+    dial(client, carrier, stage.web(), deadline).map_err(FetchError::Dial)
+}
+
+/// Asks over a connection that is there.
+fn ask(
+    stage: &Stage<'_>,
+    mut stream: TcpStream,
+    name: &str,
+    body: Body,
+    deadline: &Deadline,
+    mut take: impl FnMut(&[u8]) -> Result<(), RunError>,
+) -> Result<Got, FetchError> {
     let request = format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.web());
     let broken = |at| move |error| FetchError::Broken { at, error };
     stream.write_all(request.as_bytes()).map_err(broken(0))?;

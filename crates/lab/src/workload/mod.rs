@@ -26,7 +26,7 @@ pub(crate) use web::{Site, WebServer};
 
 use crate::point::{Flow, Workload};
 use crate::record::FlowOutcome;
-use crate::testbed::{Bed, Transport};
+use crate::testbed::{Bed, Received, Transport};
 use crate::venue::RunError;
 
 /// Port of the first flow's web server; the others follow.
@@ -123,13 +123,21 @@ pub(crate) fn seconds(value: f64) -> Duration {
 struct Sample {
     at: Instant,
     wire_bytes: u64,
+    /// What the client of CTCP had received.
+    received: Option<Received>,
 }
 
 impl Sample {
-    fn take(bed: &Bed) -> Self {
+    fn take(stage: &Stage<'_>) -> Self {
         Self {
             at: Instant::now(),
-            wire_bytes: bed.offered_bytes_down(),
+            wire_bytes: stage.bed.offered_bytes_down(),
+            received: stage.transport.received(),
         }
+    }
+
+    /// Share of CTCP's packets received since `before` that brought nothing.
+    fn useless_share_since(&self, before: &Self) -> Option<f64> {
+        self.received?.useless_share_since(&before.received?)
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(stage: &Stage<'_>, showing: &Showing) -> Result<FlowOutcome, R
         RunError::Failed(format!("no film of {duration_s} s at {rate_mbit} Mbit/s"))
     })?;
     let meter = Meter::start();
-    let from = Sample::take(stage.bed);
+    let from = Sample::take(stage);
     let (mut player, ended) = thread::scope(|scope| {
         let fetcher = scope.spawn(|| {
             let fetched = fetch(stage, film, &meter);
@@ -64,7 +64,7 @@ pub(crate) fn run(stage: &Stage<'_>, showing: &Showing) -> Result<FlowOutcome, R
         fetched.and_then(|got| Ok((played?, (got, took))))
     })?;
     let (got, took) = ended;
-    let to = Sample::take(stage.bed);
+    let to = Sample::take(stage);
     let pictures = player.screen.take().map(Screen::close).transpose()?;
     if let Some(pictures) = pictures.filter(|_| player.playout.is_some()) {
         let expected = (film.duration_s * PICTURES_PER_SECOND).round() as u64;
