@@ -22,6 +22,7 @@ pub mod venue;
 
 mod equation;
 mod links;
+mod suite;
 mod workload;
 
 pub use point::Point;

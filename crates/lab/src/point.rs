@@ -248,6 +248,15 @@ pub enum System {
         /// As what.
         gives: Gives,
     },
+    /// A situation of the controllers' suite, with whoever is scored in it.
+    Suite {
+        /// `auto`, `tcp:cubic`, …
+        contestant: String,
+        /// The situation.
+        row: String,
+        /// Measured for 20 s instead of 60.
+        is_quick: bool,
+    },
     /// Programs that the user names; `{server}`, `{port}`, `{target}` are replaced.
     External {
         /// Run beside the server.

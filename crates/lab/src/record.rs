@@ -105,9 +105,40 @@ pub struct FlowOutcome {
     /// What only the simulator tells of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<Inside>,
+    /// What the suite of the controllers found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<Score>,
     /// What an equation gives, where one stands in place of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
+}
+
+/// A figure of the suite of the controllers, held against its aim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Which figure.
+    pub figure: String,
+    /// What it is.
+    pub value: f64,
+    /// It should be at least this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// Or at most this; neither: it is shown, not judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+}
+
+impl Score {
+    /// Whether there is an aim.
+    pub fn is_judged(&self) -> bool {
+        self.at_least.is_some() || self.at_most.is_some()
+    }
+
+    /// Whether the aim is reached; true without one.
+    pub fn is_reached(&self) -> bool {
+        self.at_least.is_none_or(|aim| self.value >= aim)
+            && self.at_most.is_none_or(|aim| self.value <= aim)
+    }
 }
 
 /// What only the simulator tells of a flow, over the counted time.

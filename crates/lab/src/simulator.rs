@@ -21,6 +21,7 @@ use crate::equation;
 use crate::links;
 use crate::point::{Flow, Path, Point, System, Workload};
 use crate::record::{DirectionOutcome, FlowOutcome, Inside, PathOutcome, Sample, Spread};
+use crate::suite;
 use crate::venue::{Outcome, RunError, Stop, Unable, Venue, direction};
 
 /// Runs points in virtual time.
@@ -30,6 +31,10 @@ pub struct Simulator;
 impl Venue for Simulator {
     fn preflight(&self, points: &[&Point]) -> Result<(), Unable> {
         for point in points {
+            if suite::is_one(point) {
+                suite::check(point).map_err(Unable)?;
+                continue;
+            }
             if equation::is_one(point) {
                 let computed = equation::evaluate(point).map(drop);
                 computed.map_err(Unable)?;
@@ -55,6 +60,9 @@ impl Venue for Simulator {
     }
 
     fn run(&self, point: &Point, _: &Stop) -> Result<Outcome, RunError> {
+        if suite::is_one(point) {
+            return suite::run(point).map_err(RunError::Failed);
+        }
         if equation::is_one(point) {
             return equation::evaluate(point).map_err(RunError::Failed);
         }
@@ -193,6 +201,9 @@ fn transport(system: &System) -> Result<Transport, String> {
             Ok(Transport::Ctcp(config.congestion(congestion)))
         }
         System::Simulated { transport } => ctcp_sim::file::transport(transport),
+        System::Suite { .. } => {
+            Err("a situation of the suite and a transport do not run beside each other".into())
+        }
         System::Model { .. } => {
             Err("an equation and a transport do not run beside each other".into())
         }
@@ -257,6 +268,7 @@ fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome 
         series_interval_s: 0.0,
         srtt_ms: report.srtt_mean.map(|srtt| short(srtt.as_secs_f64() * 1e3)),
         inside: Some(inside(point, report)),
+        scores: vec![],
         value: None,
     }
 }

@@ -93,6 +93,8 @@ pub enum Metric {
     /// Packets that the queue dropped for each time that the path's rate fell, in
     /// bandwidth-delay products.
     OverflowBdp,
+    /// Share of the aims of a situation of the suite that are reached.
+    AimsReached,
     /// What an equation gives.
     Value,
 }
@@ -152,6 +154,7 @@ impl Metric {
             Self::Jain => "Jain's index",
             Self::SettleRtts => "round trips to the new rate",
             Self::OverflowBdp => "dropped at each fall of the rate",
+            Self::AimsReached => "aims reached",
             Self::Value => "value",
         }
     }
@@ -248,6 +251,11 @@ impl Metric {
                 exact(segments_per_s * round_trip_s(record)?)
             }
             Self::SrttS => exact(flow.srtt_ms? / 1e3),
+            Self::AimsReached => {
+                let judged = || flow.scores.iter().filter(|score| score.is_judged());
+                let reached = judged().filter(|score| score.is_reached()).count();
+                exact(reached as f64 / judged().count() as f64)
+            }
             Self::Value => exact(flow.value?),
             Self::LossShare
             | Self::QueueingMs

@@ -126,6 +126,12 @@ impl Hue {
         if let Some(system) = &flow.system {
             return Self::of_congestion(&system.congestion, system.is_ctcp());
         }
+        if let Some(contestant) = &flow.suite {
+            return match contestant.strip_prefix("tcp:") {
+                Some(congestion) => Self::of_congestion(congestion, false),
+                None => Self::of_congestion(contestant, true),
+            };
+        }
         let Some((name, settings)) = flow.simulated.iter().flatten().next() else {
             return Self::Ink;
         };
@@ -147,6 +153,7 @@ impl System {
         match self {
             Self::Tcp { congestion } => congestion.clone(),
             Self::Mptcp { congestion } => format!("MPTCP {congestion}"),
+            Self::Suite { contestant, .. } => contestant.clone(),
             Self::Ctcp { congestion, .. } => format!("CTCP {congestion}"),
             Self::Simulated { transport } => {
                 let names: Vec<&str> = transport.keys().map(String::as_str).collect();

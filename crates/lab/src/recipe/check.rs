@@ -159,16 +159,28 @@ impl Checker<'_> {
             flow.system.is_some(),
             flow.simulated.is_some(),
             flow.model.is_some(),
+            flow.suite.is_some(),
         ];
         if given.iter().filter(|&&is_given| is_given).count() != 1 {
             let name = &flow.name;
-            let message =
-                format!("the flow `{name}` needs one of `system`, `simulated` and `model`");
+            let message = format!(
+                "the flow `{name}` needs one of `system`, `simulated`, `model` and `suite`"
+            );
             return self.refuse(name, message);
         }
         if let Some(table) = &flow.simulated {
             let possible = ctcp_sim::file::transport(table);
             possible.or_else(|message| self.refuse(&flow.name, message))?;
+        }
+        if let Some(contestant) = &flow.suite {
+            let is_known = ctcp_control_suite::Contestant::parse(contestant).is_some();
+            if !is_known || !self.recipe.suite {
+                let message = format!(
+                    "`{contestant}` is scored by the suite: NAME or tcp:NAME of a controller, in a \
+                     recipe with `suite = true`"
+                );
+                return self.refuse(contestant, message);
+            }
         }
         if let Some(model) = &flow.model {
             model.from.values().try_for_each(|axis| self.axis(axis))?;

@@ -70,6 +70,9 @@ pub struct Recipe {
     pub paths: Vec<PathSpec>,
     /// What the flows carry unless they say otherwise.
     pub workload: WorkloadSpec,
+    /// The situations of the controllers' suite are the places: the axis `row`.
+    #[serde(default)]
+    pub suite: bool,
     /// What is varied; every combination is run.
     #[serde(default, rename = "sweep")]
     pub sweeps: Vec<Sweep>,
@@ -212,8 +215,11 @@ impl Recipe {
     /// # Errors
     /// [`RecipeError`] with the place and what is allowed there.
     pub fn parse(name: &str, text: &str) -> Result<Self, RecipeError> {
-        let recipe: Self =
+        let mut recipe: Self =
             toml::from_str(text).map_err(|error| RecipeError::syntax(name, text, &error))?;
+        if recipe.suite {
+            recipe.sweeps.insert(0, crate::suite::sweep());
+        }
         check::recipe(name, text, &recipe)?;
         Ok(recipe)
     }

@@ -8,9 +8,11 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
+use super::Scale;
 use super::radio::{self, Radio};
 use super::value::{Bdp, Bytes, Count, Mbit, Millis, Retries, Scaled, Seconds, Share, Span};
 use crate::point::{Gives, Position, Process, Program, System};
+use crate::suite;
 
 /// A number, or something with keys.
 pub(super) enum NumberOr<T> {
@@ -231,6 +233,9 @@ pub struct FlowSpec {
     /// An equation in place of a flow.
     #[serde(default)]
     pub model: Option<ModelSpec>,
+    /// Or who is scored by the suite of the controllers: `auto`, `tcp:cubic`.
+    #[serde(default)]
+    pub suite: Option<String>,
     /// So many of them, each with a number behind its name.
     #[serde(default = "one_hop")]
     pub copies: Count,
@@ -385,7 +390,17 @@ impl FlowSpec {
         &self,
         overrides: &Settings,
         at: &BTreeMap<String, f64>,
+        scale: Scale,
     ) -> Result<System, String> {
+        if let Some(contestant) = &self.suite {
+            let row = at.get(suite::AXIS).and_then(|at| suite::row_at(*at));
+            let row = row.ok_or("the suite has no such situation")?;
+            return Ok(System::Suite {
+                contestant: contestant.clone(),
+                row: row.name,
+                is_quick: scale == Scale::Quick,
+            });
+        }
         if let Some(transport) = &self.simulated {
             let transport = overrides.simulated(&self.name, transport)?;
             return Ok(System::Simulated { transport });
@@ -395,7 +410,7 @@ impl FlowSpec {
         }
         let system = self.system.as_ref().ok_or_else(|| {
             let name = &self.name;
-            format!("the flow `{name}` needs `system`, `simulated` or `model`")
+            format!("the flow `{name}` needs `system`, `simulated`, `model` or `suite`")
         })?;
         let congestion = system.congestion.clone();
         Ok(match system.family {

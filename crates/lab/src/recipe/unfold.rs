@@ -7,6 +7,7 @@ use super::settings::LossSpec;
 use super::{Bdp, Bytes, Mbit, Millis, Retries, Share};
 use super::{Case, PathSpec, Recipe, RecipeError, Scale, Series, Setting, Settings, WorkloadSpec};
 use crate::point::{Flow, Loss, Noise, Path, Point, Process, RatePhase, RttPhase, Workload};
+use crate::suite;
 
 impl Recipe {
     /// All runs of the experiment, in a fixed order: every place and series once,
@@ -110,14 +111,19 @@ impl Recipe {
             }
         }
         overrides.take(&series.set);
-        let paths = self.paths_of(series, &overrides)?;
+        let mut paths = self.paths_of(series, &overrides)?;
+        if self.suite
+            && let Some(row) = at.get(suite::AXIS).and_then(|at| suite::row_at(*at))
+        {
+            paths = vec![suite::path(&row, &paths[0])];
+        }
         let loss_seed = Seed::new(seed)
             .text(&self.id)
             .place(&at)
             .number(u64::from(repetition));
         let mut flows = Vec::new();
         for flow in &series.flows {
-            let system = flow.system(&overrides, &at).map_err(|message| {
+            let system = flow.system(&overrides, &at, scale).map_err(|message| {
                 let series = &series.name;
                 self.impossible(series, format!("series `{series}`: {message}"))
             })?;

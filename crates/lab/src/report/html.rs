@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::facts::facts;
+use super::scores::Scores;
 use super::{Section, table, text};
 use crate::claim::{Outcome, Verdict};
 use crate::plot::{Chart, Figure, STYLE, escape};
@@ -157,6 +158,17 @@ fn experiment(out: &mut String, section: &Section<'_>, drawn: &[Drawn<'_>]) {
             one.chart.svg,
             file = one.file,
         );
+    }
+    if let Some(scores) = Scores::of(section) {
+        let _ = write!(
+            out,
+            "<figure><figcaption>Every aim: blue where it is reached, bold and redder the further it is missed</figcaption>\
+             <div class=\"wide\">{}</div><p class=\"small\"><a href=\"{id}-heat.csv\">numbers (CSV)</a> · \
+             <a href=\"{id}-heat.svg\">picture (SVG)</a></p></figure>",
+            scores.heat_map(),
+            id = recipe.id,
+        );
+        out.push_str(&scores.html());
     }
     for wanted in &recipe.tables {
         let _ = writeln!(out, "<h3>{}</h3>", escape(&wanted.title));

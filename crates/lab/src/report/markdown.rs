@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::facts::facts;
+use super::scores::Scores;
 use super::{Section, table, text};
 use crate::claim::Outcome;
 
@@ -71,6 +72,9 @@ fn experiment(out: &mut String, section: &Section<'_>) {
     );
     for wanted in &recipe.tables {
         out.push_str(&table::markdown(section, wanted));
+    }
+    if let Some(scores) = Scores::of(section) {
+        out.push_str(&scores.markdown());
     }
     if !recipe.claims.is_empty() {
         out.push_str("\n| claim | | found |\n|---|---|---|\n");

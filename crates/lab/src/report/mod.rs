@@ -4,6 +4,7 @@
 mod facts;
 mod html;
 mod markdown;
+mod scores;
 mod table;
 mod text;
 
@@ -20,6 +21,7 @@ use crate::recipe::{Recipe, recipes};
 use crate::record::Record;
 
 pub use markdown::summary;
+use scores::Scores;
 
 /// Why a report could not be written.
 #[derive(Debug, Error)]
@@ -151,6 +153,13 @@ pub fn write_of(
         files.write(&format!("{}.svg", one.file), &svg)?;
         let csv = figure_csv(one.figure, &one.chart.data);
         files.write(&format!("{}.csv", one.file), &csv)?;
+    }
+    for section in &sections {
+        if let Some(scores) = Scores::of(section) {
+            let id = &section.recipe.id;
+            files.write(&format!("{id}-heat.svg"), &stand_alone(&scores.heat_map()))?;
+            files.write(&format!("{id}-heat.csv"), &scores.csv())?;
+        }
     }
     Ok(counted(&sections, records, files.written))
 }

@@ -89,6 +89,7 @@ fn goodput_mbit(system: &System, path: &Path) -> f64 {
         System::Ctcp { .. }
         | System::External { .. }
         | System::Simulated { .. }
+        | System::Suite { .. }
         | System::Model { .. } => false,
     };
     if !is_loss_based || p <= 0.0 {

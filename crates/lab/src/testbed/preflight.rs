@@ -58,7 +58,10 @@ fn check_point(point: &Point) -> Result<(), Unable> {
         }
     }
     for flow in &point.flows {
-        if matches!(flow.system, System::Simulated { .. } | System::Model { .. }) {
+        if matches!(
+            flow.system,
+            System::Simulated { .. } | System::Model { .. } | System::Suite { .. }
+        ) {
             return refuse(format!(
                 "flow `{}` is simulated or computed: give its series `venue = \"simulator\"`",
                 flow.name

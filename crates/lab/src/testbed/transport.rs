@@ -87,9 +87,11 @@ impl Transport {
                 }
                 Self::start_ctcp(bed, kit, index, socks, common, &deadline)
             }
-            System::Simulated { .. } | System::Model { .. } => Err(RunError::Failed(
-                "simulated transports and equations do not run on the testbed".into(),
-            )),
+            System::Simulated { .. } | System::Model { .. } | System::Suite { .. } => {
+                Err(RunError::Failed(
+                    "simulated transports and equations do not run on the testbed".into(),
+                ))
+            }
             System::External {
                 server_command,
                 client_command,
