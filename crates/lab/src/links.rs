@@ -88,6 +88,10 @@ fn opportunities(phases: &[RatePhase]) -> Vec<u32> {
         times.extend((1..=count).map(|n| (from_ms + f64::from(n) * gap_ms) as u32));
         from_ms = until_ms;
     }
+    // The trace begins again at its last time.
+    if let Some(last) = times.last_mut() {
+        *last = from_ms as u32;
+    }
     times
 }
 

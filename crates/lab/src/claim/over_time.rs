@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_joins_later_is_judged_from_when_all_count() {
-        let mut late = record(vec![flow([9.0; 300]), flow([9.0; 200])]);
+        let mut late = record(vec![flow([9.0; 300]), flow([9.0; 250])]);
         for (flow, (start_s, warmup_s)) in
             late.point.flows.iter_mut().zip([(0.0, 10.0), (5.0, 5.0)])
         {
