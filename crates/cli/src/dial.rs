@@ -55,6 +55,8 @@ pub(crate) struct Dialer {
 pub(crate) enum DialError {
     /// Nobody answered at any address.
     NoAnswer(String),
+    /// The server's name leads to no address.
+    NoAddress(String),
     /// The server does not serve this client.
     Refused(Refusal),
     /// The server cannot now, or could not tell this hello from a copy.
@@ -140,7 +142,9 @@ impl Dialer {
                     return Err(error);
                 }
                 // That an address is silent says more than that it is no use here.
-                Ok(Err(error @ DialError::NoAnswer(_))) => worst = Some(error),
+                Ok(Err(error @ (DialError::NoAnswer(_) | DialError::NoAddress(_)))) => {
+                    worst = Some(error);
+                }
                 Ok(Err(error)) => {
                     worst.get_or_insert(error);
                 }
@@ -228,6 +232,12 @@ impl Dialer {
                     server.port, self.server.key
                 ),
             ),
+            DialError::NoAddress(what) => Failure::new(
+                Exit::NoAnswer,
+                format_args!(
+                    "{what}\n  the server's name may be misspelt, or this machine may be offline"
+                ),
+            ),
             DialError::Refused(Refusal::BadInvite) => Failure::new(
                 Exit::Refused,
                 format_args!(
@@ -250,7 +260,10 @@ impl Dialer {
 impl DialError {
     fn text(&self) -> String {
         match self {
-            Self::NoAnswer(text) | Self::Later(text) | Self::Local(text) => text.clone(),
+            Self::NoAnswer(text)
+            | Self::NoAddress(text)
+            | Self::Later(text)
+            | Self::Local(text) => text.clone(),
             Self::Refused(refusal) => refusal.to_string(),
         }
     }
@@ -265,13 +278,13 @@ async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, DialError> {
     let found: Vec<_> = match lookup_host((name, server.port)).await {
         Ok(found) => found.take(ADDRESSES_MAX).collect(),
         Err(error) => {
-            return Err(DialError::NoAnswer(format!(
+            return Err(DialError::NoAddress(format!(
                 "the name {name} does not resolve: {error}"
             )));
         }
     };
     if found.is_empty() {
-        return Err(DialError::NoAnswer(format!(
+        return Err(DialError::NoAddress(format!(
             "the name {name} has no address"
         )));
     }

@@ -133,7 +133,11 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let mut config = ServerConfig::new(identity.clone(), gatekeeper.clone());
     config.transport = args.transport.config()?;
     let prepared = args.observe.prepare("server").await?;
-    let endpoint = Endpoint::server(args.listen, config).map_err(Failure::usage)?;
+    let endpoint = Endpoint::server(args.listen, config).map_err(|error| {
+        Failure::usage(format_args!(
+            "{error}; give another address with --listen ADDR:PORT, or end who has this one"
+        ))
+    })?;
     let listening = endpoint.local_addr();
     output::result(args.json, "identity", identity.public(), &key_note);
     if let Some(name) = &args.invite {

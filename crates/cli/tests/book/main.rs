@@ -10,6 +10,7 @@
 mod common;
 mod flags;
 mod links;
+mod mistakes;
 mod newcomer;
 mod page;
 mod world;
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
             let is_root = rustix::process::geteuid().is_root() && setgroups.trim() != "deny";
             let newcomer = move || newcomer::a_newcomer_gets_a_page_and_a_folder(is_root);
             trials.push(trial("a_newcomer_gets_a_page_and_a_folder", newcomer));
+            let mistakes = move || mistakes::mistakes_are_answered_with_the_remedy(is_root);
+            trials.push(trial("mistakes_are_answered_with_the_remedy", mistakes));
             for path in pages() {
                 let name = shown(&path);
                 let steps = steps(&path);

@@ -322,7 +322,7 @@ impl World {
         assert_eq!(
             status.code(),
             Some(command.exit),
-            "line {line}: {text}\n{said}"
+            "line {line}: {text}\n{said}\n(what cannot run in a test says why: <!-- book: not run: WHY -->)"
         );
         let expected: Vec<String> = command
             .expected
