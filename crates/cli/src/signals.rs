@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first drains, the second ends at once.
+//! SIGTERM and SIGINT: the first drains, the second ends what is left, the third
+//! does not even say goodbye.
 
 use std::time::Duration;
 
@@ -7,6 +8,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 use crate::output::notice;
+
+/// How long the second signal leaves for telling the peer; it would keep the
+/// streams for minutes if it were not told.
+const GOODBYE: Duration = Duration::from_secs(3);
 
 /// The two signals that end a command.
 #[derive(Debug)]
@@ -36,7 +41,8 @@ impl StopSignals {
         }
     }
 
-    /// Starts the shutdown at the first signal, ends the process at the second.
+    /// Starts the shutdown at the first signal, lets it end at the second; ends the
+    /// process at the third, or when it has not ended by itself soon after.
     pub(crate) async fn drive(mut self, trigger: ShutdownTrigger, grace: Duration) {
         self.next().await;
         notice(format_args!(
@@ -44,6 +50,8 @@ impl StopSignals {
         ));
         trigger.start(grace);
         self.next().await;
+        trigger.start(Duration::ZERO);
+        let _ = tokio::time::timeout(GOODBYE, self.next()).await;
         std::process::exit(0);
     }
 }

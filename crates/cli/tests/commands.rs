@@ -144,7 +144,7 @@ fn socks_says_within_seconds_that_there_is_no_answer() {
     let output = curl(socks, &["http://192.0.2.1/"]);
     assert_eq!(output.status.code(), Some(97), "curl: the proxy refuses");
     assert!(
-        started.elapsed() < Duration::from_secs(9),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );
@@ -396,7 +396,7 @@ fn the_emulator_counts_what_it_lost() {
     for _ in 0..5 {
         sender.send_to(b"lost", &listening).expect("sent");
     }
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_secs(2));
     emulator.terminate();
     let printed = emulator.stdout();
     let last: serde_json::Value =

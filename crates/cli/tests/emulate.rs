@@ -12,7 +12,7 @@ use common::Ctcp;
 use rustix::process::Signal;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether networks can be put up here; says so if not.
 fn can_emulate() -> bool {
@@ -78,7 +78,7 @@ fn counters_are_json_lines_in_a_file() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let name = file.path().to_str().expect("UTF-8");
     // A datagram needs no program but the shell that bash is; so does this.
-    let script = "exec 3<>/dev/udp/$EMULATE_RIGHT/9 && echo x >&3; sleep 0.4";
+    let script = "exec 3<>/dev/udp/$EMULATE_RIGHT/9 && echo x >&3; sleep 2";
     let args = [
         "--counters",
         name,

@@ -17,7 +17,7 @@ fn the_target_sees_a_reset_when_the_application_is_gone() {
     (&application)
         .write_all(b"GET /endless HTTP/1.0\r\n\r\n")
         .expect("open");
-    thread::sleep(Duration::from_millis(700));
+    application.peek(&mut [0]).expect("the answer begins");
     // Bytes wait unread, so the system resets the connection, as it does when a
     // program is killed in the middle of a download.
     drop(application);
@@ -47,11 +47,13 @@ fn the_target_sees_a_reset_when_a_second_sigterm_ends_the_client() {
         .stderr(Stdio::null())
         .spawn()
         .expect("curl runs");
-    thread::sleep(Duration::from_millis(700));
+    web.next_request();
     let Net {
         mut client, server, ..
     } = net;
     client.signal(Signal::TERM);
+    // Until it is taken, the system makes one signal of both.
+    client.wait_for_stderr("stopping");
     client.signal(Signal::TERM);
     assert!(client.wait().code().is_some());
     assert_eq!(web.next_end(), Seen::Reset);
@@ -64,13 +66,14 @@ fn sigterm_lets_connections_end_and_exits_with_0() {
     if !has_curl() {
         return;
     }
-    let (web, mut net) = (Web::start(), Net::start(link()));
+    let web = Web::start();
+    let mut net = Net::start_with(link(), &["--drain", "90s"]);
     thread::scope(|scope| {
         let transfer = scope.spawn(|| {
             let url = web.url("/bytes/9/8000000");
             common::curl(net.socks, &[&url])
         });
-        thread::sleep(Duration::from_millis(500));
+        web.next_request();
         net.client.signal(Signal::TERM);
         let output = transfer.join().expect("no panic");
         assert_ok(&output);
@@ -91,9 +94,9 @@ fn a_restarted_server_is_found_again_within_seconds() {
     net.server.signal(Signal::KILL);
     net.server.wait();
     net.server = start_server(&net.server_key, &net.client_key, &listening);
-    common::wait_until("a download", Duration::from_secs(20), || {
+    common::wait_until("a download", Duration::from_secs(60), || {
         let url = web.url("/bytes/1/100000");
-        common::curl(net.socks, &["--max-time", "4", &url])
+        common::curl(net.socks, &["--max-time", "10", &url])
             .status
             .success()
     });
@@ -111,9 +114,9 @@ fn a_drained_server_is_found_again_when_it_is_back() {
     net.server.terminate();
     net.client.wait_for_stderr("the server stops");
     net.server = start_server(&net.server_key, &net.client_key, &listening);
-    common::wait_until("a download", Duration::from_secs(20), || {
+    common::wait_until("a download", Duration::from_secs(60), || {
         let url = web.url("/bytes/1/100000");
-        common::curl(net.socks, &["--max-time", "4", &url])
+        common::curl(net.socks, &["--max-time", "10", &url])
             .status
             .success()
     });

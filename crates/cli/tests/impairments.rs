@@ -87,7 +87,8 @@ fn an_outage_of_three_seconds_interrupts_and_breaks_nothing() {
     let (web, net) = (Web::start(), Net::start(link()));
     thread::scope(|scope| {
         let transfer = scope.spawn(|| net.download(&web, 3, 12 * MEGABYTES));
-        thread::sleep(Duration::from_millis(800));
+        web.next_request();
+        thread::sleep(Duration::from_millis(300));
         let outage = Outage {
             start: Duration::ZERO,
             end: seconds(3),
@@ -110,8 +111,9 @@ fn a_change_of_the_clients_address_breaks_nothing() {
     let (web, net) = (Web::start(), Net::start(losing(0.01)));
     thread::scope(|scope| {
         let transfer = scope.spawn(|| net.download(&web, 5, 12 * MEGABYTES));
+        web.next_request();
         for _ in 0..2 {
-            thread::sleep(Duration::from_millis(600));
+            thread::sleep(Duration::from_millis(300));
             assert_eq!(net.relay.rebind().expect("it runs"), 1);
         }
         assert!(!transfer.is_finished(), "the change must hit the transfer");

@@ -16,7 +16,7 @@ use libtest_mimic::{Arguments, Trial};
 use rustix::process::Signal;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

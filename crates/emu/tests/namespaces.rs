@@ -21,7 +21,7 @@ use ctcp_link::{EcnMarking, LossModel, QueueSize};
 use ctcp_units::{LossRate, Rate, millis};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Test = fn(AttachmentKind);
 

@@ -10,7 +10,7 @@ use ctcp_emu::{LinkConfig, Namespace, Network, NetworkConfig, enter_user_namespa
 use ctcp_iface::{PolicyRoutes, Snapshot, Watcher};
 use libtest_mimic::{Arguments, Trial};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    const SOON: Duration = Duration::from_secs(10);
+    const SOON: Duration = Duration::from_secs(60);
 
     fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
         texts.iter().map(|t| t.parse().expect(t)).collect()

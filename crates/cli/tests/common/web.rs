@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use ctcp_units::Random;
 use rustix::net::sockopt::set_socket_linger;
@@ -16,6 +17,9 @@ pub fn body(seed: u64, len: usize) -> Vec<u8> {
     Random::from_seed(seed).fill(&mut bytes);
     bytes
 }
+
+/// How long a test waits for what has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a connection ended, as the web server saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +33,7 @@ pub enum Seen {
 /// The server; its threads live until the test ends.
 pub struct Web {
     address: SocketAddr,
+    requests: Mutex<Receiver<()>>,
     ends: Mutex<Receiver<Seen>>,
     peers: Arc<Mutex<Vec<SocketAddr>>>,
 }
@@ -41,23 +46,24 @@ impl Web {
     pub fn start_on(listen: &str) -> Self {
         let listener = TcpListener::bind(listen).expect("an address of ours");
         let address = listener.local_addr().expect("bound");
-        let (sender, receiver) = channel();
-        let sender = Arc::new(Mutex::new(sender));
+        let (request, requests) = channel();
+        let (end, ends) = channel();
         let peers = Arc::default();
         let peers_seen: Arc<Mutex<Vec<SocketAddr>>> = Arc::clone(&peers);
         thread::spawn(move || {
             while let Ok((tcp, peer)) = listener.accept() {
                 peers_seen.lock().expect("no panic").push(peer);
-                let sender = sender.lock().expect("no panic").clone();
+                let (request, end) = (request.clone(), end.clone());
                 thread::spawn(move || {
                     // What the client makes of it is judged by the test.
-                    let _ = answer(tcp, &sender);
+                    let _ = answer(tcp, &request, &end);
                 });
             }
         });
         Self {
             address,
-            ends: Mutex::new(receiver),
+            requests: Mutex::new(requests),
+            ends: Mutex::new(ends),
             peers,
         }
     }
@@ -75,17 +81,22 @@ impl Web {
         self.address
     }
 
+    /// Waits for a request that was not waited for before.
+    pub fn next_request(&self) {
+        let requests = self.requests.lock().expect("no panic");
+        requests.recv_timeout(PATIENCE).expect("a request");
+    }
+
     /// Waits for the end of an `/endless` download.
     pub fn next_end(&self) -> Seen {
         let ends = self.ends.lock().expect("no panic");
-        ends.recv_timeout(std::time::Duration::from_secs(30))
-            .expect("an end")
+        ends.recv_timeout(PATIENCE).expect("an end")
     }
 }
 
 /// `/bytes/SEED/LEN`, `/hash` (PUT), `/endless`, `/broken` (no length, reset in
 /// the middle).
-fn answer(tcp: TcpStream, ends: &Sender<Seen>) -> io::Result<()> {
+fn answer(tcp: TcpStream, request: &Sender<()>, end: &Sender<Seen>) -> io::Result<()> {
     let mut reader = BufReader::new(tcp.try_clone()?);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -93,6 +104,7 @@ fn answer(tcp: TcpStream, ends: &Sender<Seen>) -> io::Result<()> {
             return Ok(());
         }
     }
+    let _ = request.send(());
     let path = head
         .split_whitespace()
         .nth(1)
@@ -114,14 +126,14 @@ fn answer(tcp: TcpStream, ends: &Sender<Seen>) -> io::Result<()> {
             (&tcp).write_all(hash.as_bytes())
         }
         Some("endless") => {
-            let _ = ends.send(endless(&tcp, &mut reader));
+            let _ = end.send(endless(&tcp, &mut reader));
             Ok(())
         }
         _ => {
             (&tcp).write_all(b"HTTP/1.0 200 OK\r\n\r\n")?;
             (&tcp).write_all(&body(1, 100_000))?;
-            thread::sleep(std::time::Duration::from_millis(500));
-            set_socket_linger(&tcp, Some(std::time::Duration::ZERO))?;
+            thread::sleep(Duration::from_millis(500));
+            set_socket_linger(&tcp, Some(Duration::ZERO))?;
             Ok(())
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ctcp_emu::{LinkConfig, Relay, RelayConfig, RelayHandle};
 
 /// Longer than any datagram takes, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn loopback() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
