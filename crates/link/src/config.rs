@@ -375,6 +375,9 @@ pub enum ConfigError {
         /// Counted from 0.
         index: usize,
     },
+    /// Phases of loss without length.
+    #[error("phases of loss that take no time: give one of them a length above 0")]
+    PhasesEmpty,
     /// More loss processes than [`LOSS_STAGES_MAX`].
     #[error("{count} loss processes: a link takes at most {LOSS_STAGES_MAX}")]
     TooManyLosses {

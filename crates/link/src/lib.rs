@@ -58,7 +58,8 @@ pub use delay::Jitter;
 pub use limiter::RateLimit;
 pub use link::Link;
 pub use loss::{
-    GilbertElliott, Interference, LossModel, LossProcess, LossTrace, LossTraceError, Outage,
+    GilbertElliott, Interference, LossModel, LossPhase, LossProcess, LossTrace, LossTraceError,
+    Outage,
 };
 pub use packet::{Corruption, Delivered, Ecn, Fate, Packet};
 pub use rate_trace::{OPPORTUNITY_BYTES, RateTrace, RateTraceError};

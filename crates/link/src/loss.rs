@@ -23,20 +23,22 @@ pub enum LossModel {
     Interference(Interference),
     /// Everything within these intervals, in order of time.
     Outages(Vec<Outage>),
+    /// Shares that follow each other, again and again.
+    Phases(Vec<LossPhase>),
     /// What a recording says, packet by packet.
     Trace(LossTrace),
 }
 
 impl LossModel {
     /// The share lost in the long run where it does not depend on time or
-    /// traffic; none for interference and outages.
+    /// traffic; none for interference, outages and phases.
     pub fn mean(&self) -> Option<LossRate> {
         match self {
             Self::Bernoulli(share) => Some(*share),
             Self::GilbertElliott(chain) => Some(chain.mean()),
             Self::EveryNth(n) => Some(LossRate::clamped(1.0 / *n as f64)),
             Self::Trace(trace) => Some(trace.mean()),
-            Self::Interference(_) | Self::Outages(_) => None,
+            Self::Interference(_) | Self::Outages(_) | Self::Phases(_) => None,
         }
     }
 
@@ -49,6 +51,7 @@ impl LossModel {
             Self::EveryNth(_) => Ok(()),
             Self::Interference(pulses) => pulses.validate(),
             Self::Outages(outages) => validate_outages(outages),
+            Self::Phases(phases) => validate_phases(phases),
         }
     }
 }
@@ -210,6 +213,38 @@ fn validate_outages(outages: &[Outage]) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// A share lost for a while, each packet by itself. The moment of the packet's
+/// arrival decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossPhase {
+    /// For how long; the first phase begins when the configuration takes effect.
+    pub length: Duration,
+    /// What is lost meanwhile.
+    pub share: LossRate,
+}
+
+/// The share at `since_origin`.
+fn share_in_phases(phases: &[LossPhase], since_origin: Duration) -> LossRate {
+    let period: Duration = phases.iter().map(|phase| phase.length).sum();
+    let period_nanos = period.as_nanos().max(1);
+    let mut rest = since_origin.as_nanos() % period_nanos;
+    for phase in phases {
+        let length = phase.length.as_nanos();
+        if rest < length {
+            return phase.share;
+        }
+        rest -= length;
+    }
+    LossRate::ZERO
+}
+
+fn validate_phases(phases: &[LossPhase]) -> Result<(), ConfigError> {
+    match phases.iter().all(|phase| phase.length.is_zero()) {
+        true => Err(ConfigError::PhasesEmpty),
+        false => Ok(()),
+    }
+}
+
 /// Why a text is not a loss trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum LossTraceError {
@@ -367,6 +402,10 @@ impl LossProcess {
                     .get(self.outages_past)
                     .is_some_and(|outage| outage.start <= since_origin)
             }
+            LossModel::Phases(phases) => {
+                let share = share_in_phases(phases, from.saturating_since(self.origin));
+                self.random.chance(share.share())
+            }
             LossModel::Trace(trace) => trace.decide(packet_index),
         }
     }
@@ -411,6 +450,26 @@ mod tests {
         }
         for (at, lost) in [(30, true), (31, false), (99, false)] {
             assert_eq!(takes_at(&mut outages, millis(at)), lost, "{at} ms");
+        }
+    }
+
+    #[test]
+    fn phases_follow_each_other_and_begin_again() {
+        let phase = |length, share| LossPhase {
+            length: millis(length),
+            share,
+        };
+        let phases = vec![phase(10, LossRate::ZERO), phase(5, LossRate::ONE)];
+        let mut process = process(LossModel::Phases(phases));
+        for (at, lost) in [(0, false), (9, false), (10, true), (14, true), (15, false)] {
+            assert_eq!(takes_at(&mut process, millis(at)), lost, "{at} ms");
+        }
+        for (at, lost) in [(24, false), (25, true), (30, false), (1_000_012, true)] {
+            assert_eq!(takes_at(&mut process, millis(at)), lost, "{at} ms");
+        }
+        for nothing in [vec![], vec![phase(0, LossRate::ONE)]] {
+            let refused = LossModel::Phases(nothing).validate();
+            assert_eq!(refused, Err(ConfigError::PhasesEmpty));
         }
     }
 
