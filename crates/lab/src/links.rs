@@ -1,8 +1,8 @@
 //! From a point's path to the links of the emulator.
 
 use ctcp_link::{
-    EcnMarking, GilbertElliott, Interference, Jitter, LinkConfig, LossModel, Position as Place,
-    QueueSize, RateLimit, RateTrace,
+    EcnMarking, GilbertElliott, Interference, Jitter, LinkConfig, LossModel, LossPhase, Outage,
+    Position as Place, QueueSize, RateLimit, RateTrace,
 };
 use ctcp_units::{Duration, LossRate, Rate};
 
@@ -50,6 +50,7 @@ pub(crate) fn of_path(path: &Path) -> Result<Links, String> {
     let mut up = direction(&path.loss_up)?;
     for link in [&mut down, &mut up] {
         change_delay(link, path);
+        change_loss(link, path);
         link.validate().map_err(|error| error.to_string())?;
     }
     Ok(Links { up, down })
@@ -104,6 +105,24 @@ fn change_delay(link: &mut LinkConfig, path: &Path) {
     for phase in path.rtt_phases.iter().cycle().take(RTT_PHASES_MAX) {
         *link = link.clone().delay_change(at, millis(phase.rtt_ms) / 2);
         at += millis(phase.for_s * 1e3);
+    }
+}
+
+/// What either direction loses for a while.
+fn change_loss(link: &mut LinkConfig, path: &Path) {
+    if !path.loss_phases.is_empty() {
+        let phases = path.loss_phases.iter().map(|phase| LossPhase {
+            length: millis(phase.for_s * 1e3),
+            share: LossRate::clamped(phase.loss),
+        });
+        *link = link.clone().loss(LossModel::Phases(phases.collect()));
+    }
+    if !path.outages.is_empty() {
+        let outages = path.outages.iter().map(|outage| Outage {
+            start: millis(outage.from_s * 1e3),
+            end: millis((outage.from_s + outage.for_s) * 1e3),
+        });
+        *link = link.clone().loss(LossModel::Outages(outages.collect()));
     }
 }
 
@@ -162,7 +181,7 @@ fn millis(value: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::{Noise, RttPhase};
+    use crate::point::{LossPhase as Phase, Noise, Outage as Gap, RttPhase};
 
     fn path(process: Process) -> Path {
         Path {
@@ -183,7 +202,37 @@ mod tests {
             noise: None,
             rtt_phases: vec![],
             rate_phases: vec![],
+            loss_phases: vec![],
+            outages: vec![],
             policer_burst_bytes: None,
+        }
+    }
+
+    #[test]
+    fn losses_in_phases_and_outages_are_in_both_directions() {
+        let mut path = path(Process::None);
+        path.loss_phases = [(10.0, 0.0), (5.0, 0.2)]
+            .map(|(for_s, loss)| Phase { for_s, loss })
+            .into();
+        path.outages = vec![Gap {
+            from_s: 8.0,
+            for_s: 20.0,
+        }];
+        let links = of_path(&path).expect("possible");
+        for link in [&links.up, &links.down] {
+            let [phases, outages] = &link.losses[..] else {
+                panic!("{:?}", link.losses);
+            };
+            let LossModel::Phases(phases) = &phases.model else {
+                panic!("{phases:?}");
+            };
+            assert_eq!(phases[1].length, Duration::from_secs(5));
+            assert_eq!(phases[1].share, LossRate::clamped(0.2));
+            let outage = Outage {
+                start: Duration::from_secs(8),
+                end: Duration::from_secs(28),
+            };
+            assert_eq!(outages.model, LossModel::Outages(vec![outage]));
         }
     }
 

@@ -85,6 +85,13 @@ pub struct Path {
     /// `rate_mbit`, which still measures the queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_phases: Vec<RatePhase>,
+    /// Shares lost in either direction that follow each other for ever, beside the
+    /// losses above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loss_phases: Vec<LossPhase>,
+    /// When nothing passes, in either direction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     /// The data direction has a token bucket of so many bytes that drops, and no
     /// queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +126,26 @@ pub struct RatePhase {
     pub for_s: f64,
     /// IP headers counted.
     pub rate_mbit: f64,
+}
+
+/// A share lost for a while, each packet by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossPhase {
+    /// For how long.
+    pub for_s: f64,
+    /// Share lost, 0 to 1, before the rate limiter.
+    pub loss: f64,
+}
+
+/// A time in which nothing passes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// Its start, from when the path began.
+    pub from_s: f64,
+    /// For how long.
+    pub for_s: f64,
 }
 
 fn one() -> u32 {
@@ -204,6 +231,10 @@ pub struct Flow {
     /// none such.
     #[serde(default)]
     pub extra_rtt_ms: f64,
+    /// So many paths of CTCP lead over each path, from addresses of their own: they
+    /// share it.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub paths_each: u32,
 }
 
 /// A transport under test.
@@ -291,6 +322,10 @@ pub enum Workload {
         warmup_s: f64,
         /// Counted, after the warm-up.
         duration_s: f64,
+        /// A source of this rate, in portions of 5 ms, in place of one that has
+        /// whatever can be sent. On the testbed only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offered_mbit: Option<f64>,
     },
     /// Objects of one size, one after the other, timed each.
     Fetch {

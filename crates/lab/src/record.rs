@@ -102,6 +102,17 @@ pub struct FlowOutcome {
     pub series_interval_s: f64,
     /// Smoothed round-trip times as the sender saw them, if it tells.
     pub srtt_ms: Option<f64>,
+    /// The longest time without a byte in the counted time; of a bulk transfer on
+    /// the testbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_ms: Option<f64>,
+    /// From when a source of steady rate had a portion to send until it was there
+    /// in order: the middle one of those that arrived in the counted time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_median_ms: Option<f64>,
+    /// The portion that 99 of 100 were faster than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_p99_ms: Option<f64>,
     /// What only the simulator tells of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<Inside>,

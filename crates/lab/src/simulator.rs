@@ -100,9 +100,32 @@ fn scenario(point: &Point) -> Result<Scenario, String> {
                 "flow `{name}`: over several paths the simulator has CTCP, without a delay of its own"
             ));
         }
-        if flow.extra_rtt_ms > 0.0 {
+        if point.paths.len() > 1 && flow.paths_each > 1 {
+            return Err(format!(
+                "flow `{name}`: {} paths over each path: the simulator has that over one",
+                flow.paths_each
+            ));
+        }
+        if matches!(
+            flow.workload,
+            Workload::Bulk {
+                offered_mbit: Some(_),
+                ..
+            }
+        ) {
+            return Err(format!(
+                "flow `{name}`: sources of steady rate are on the testbed"
+            ));
+        }
+        if flow.extra_rtt_ms > 0.0 || flow.paths_each > 1 {
             let rtt = seconds(flow.extra_rtt_ms * 1e-3);
-            simulated = simulated.path(network.with_access(0, &name, rtt));
+            for way in 0..flow.paths_each {
+                let access = match way {
+                    0 => name.clone(),
+                    _ => format!("{name} way {way}"),
+                };
+                simulated = simulated.path(network.with_access(0, &access, rtt));
+            }
         }
         flows.push(simulated);
     }
@@ -164,6 +187,7 @@ fn end_s(point: &Point) -> f64 {
         Workload::Bulk {
             warmup_s,
             duration_s,
+            ..
         } => flow.start_s + (warmup_s + duration_s).min(point.time_limit_s),
         _ => flow.start_s + point.time_limit_s,
     });
@@ -266,6 +290,9 @@ fn flow_outcome(point: &Point, flow: &Flow, report: &FlowReport) -> FlowOutcome 
             .then(|| short(report.useless_packets as f64 / report.packets_received as f64)),
         series_bytes: vec![],
         series_interval_s: 0.0,
+        gap_ms: None,
+        delay_median_ms: None,
+        delay_p99_ms: None,
         srtt_ms: report.srtt_mean.map(|srtt| short(srtt.as_secs_f64() * 1e3)),
         inside: Some(inside(point, report)),
         scores: vec![],
@@ -385,6 +412,7 @@ mod tests {
         point.flows[0].workload = Workload::Bulk {
             warmup_s: 2.0,
             duration_s: 10.0,
+            offered_mbit: None,
         };
         point
     }
@@ -475,6 +503,21 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_share_a_path_carry_no_more_than_it_does() {
+        let mut point = lossy("reno");
+        point.flows[0].system = System::Ctcp {
+            congestion: "cc14".into(),
+            redundancy: "cc14".into(),
+            arguments: vec![],
+        };
+        point.flows[0].paths_each = 2;
+        let outcome = run(&point);
+        let goodput = outcome.flows[0].goodput_mbit;
+        assert!((20.0..25.0).contains(&goodput), "{goodput} Mbit/s");
+        assert_eq!(outcome.paths.len(), 1);
+    }
+
+    #[test]
     fn what_the_simulator_cannot_do_is_refused_by_name() {
         let refusal = |change: fn(&mut Point)| {
             let mut point = lossy("reno");
@@ -494,6 +537,24 @@ mod tests {
             };
         });
         assert!(multipath.contains("MPTCP"), "{multipath}");
+        let shared = refusal(|point| {
+            point.paths.push(point.paths[0].clone());
+            point.flows[0].paths_each = 2;
+            point.flows[0].system = System::Ctcp {
+                congestion: "cc14".into(),
+                redundancy: String::new(),
+                arguments: vec![],
+            };
+        });
+        assert!(shared.contains("over each path"), "{shared}");
+        let steady = refusal(|point| {
+            point.flows[0].workload = Workload::Bulk {
+                warmup_s: 1.0,
+                duration_s: 1.0,
+                offered_mbit: Some(1.0),
+            };
+        });
+        assert!(steady.contains("steady rate"), "{steady}");
         let paths = refusal(|point| point.paths.push(point.paths[0].clone()));
         assert!(paths.contains("several paths"), "{paths}");
     }

@@ -24,7 +24,8 @@ pub enum Metric {
     GoodputMbit,
     /// Goodput over the rate of all paths.
     Efficiency,
-    /// Goodput over what headers leave of that rate: 1436 of 1500 bytes.
+    /// Goodput over what headers leave of that rate: 1436 of 1500 bytes. Where the
+    /// rate changes, over its mean while the flow counts.
     PayloadShare,
     /// Seconds until an object is there, mean over the objects of a run.
     CompletionS,
@@ -93,6 +94,13 @@ pub enum Metric {
     /// Packets that the queue dropped for each time that the path's rate fell, in
     /// bandwidth-delay products.
     OverflowBdp,
+    /// The longest time without a byte in the counted time, milliseconds.
+    GapMs,
+    /// Milliseconds from when a source of steady rate had something to send until
+    /// it was there in order: the middle one.
+    DelayMedianMs,
+    /// What 99 of 100 were faster than.
+    DelayP99Ms,
     /// Share of the aims of a situation of the suite that are reached.
     AimsReached,
     /// What an equation gives.
@@ -113,7 +121,7 @@ impl Metric {
             | Self::SrttS => "s",
             Self::OverflowBdp => "BDP",
             Self::Tokens | Self::TokensLeast | Self::TokensMost => "packets",
-            Self::QueueingMs => "ms",
+            Self::QueueingMs | Self::GapMs | Self::DelayMedianMs | Self::DelayP99Ms => "ms",
             Self::WindowPackets => "packets",
             _ => "",
         }
@@ -154,6 +162,9 @@ impl Metric {
             Self::Jain => "Jain's index",
             Self::SettleRtts => "round trips to the new rate",
             Self::OverflowBdp => "dropped at each fall of the rate",
+            Self::GapMs => "longest time without a byte",
+            Self::DelayMedianMs => "median delay",
+            Self::DelayP99Ms => "99th percentile of the delay",
             Self::AimsReached => "aims reached",
             Self::Value => "value",
         }
@@ -204,9 +215,10 @@ impl Metric {
         let exact = |value: f64| value.is_finite().then_some((value, Bound::Exact));
         match self {
             Self::GoodputMbit => exact(flow.goodput_mbit),
-            Self::Efficiency => exact(flow.goodput_mbit / rate_mbit(record)),
+            Self::Efficiency => exact(flow.goodput_mbit / over_time::rate_mbit(record, index)),
             Self::PayloadShare => {
-                exact(flow.goodput_mbit / (rate_mbit(record) * PAYLOAD_BYTES / PACKET_BYTES))
+                let rate_mbit = over_time::rate_mbit(record, index);
+                exact(flow.goodput_mbit / (rate_mbit * PAYLOAD_BYTES / PACKET_BYTES))
             }
             Self::CompletionS => completion(flow, record),
             Self::CompletionMedianS => percentile(flow, record, 0.5),
@@ -251,6 +263,9 @@ impl Metric {
                 exact(segments_per_s * round_trip_s(record)?)
             }
             Self::SrttS => exact(flow.srtt_ms? / 1e3),
+            Self::GapMs => exact(flow.gap_ms?),
+            Self::DelayMedianMs => exact(flow.delay_median_ms?),
+            Self::DelayP99Ms => exact(flow.delay_p99_ms?),
             Self::AimsReached => {
                 let judged = || flow.scores.iter().filter(|score| score.is_judged());
                 let reached = judged().filter(|score| score.is_reached()).count();
@@ -312,11 +327,6 @@ fn round_trip_s(record: &Record) -> Option<f64> {
     let transmission_s = PACKET_BYTES * 8.0 / (path.rate_mbit * 1e6);
     let waiting_us = seen.down.queueing_delay_mean_us + seen.up.queueing_delay_mean_us;
     Some(path.rtt_ms / 1e3 + transmission_s + waiting_us as f64 / 1e6)
-}
-
-/// Of all paths together.
-fn rate_mbit(record: &Record) -> f64 {
-    record.point.paths.iter().map(|path| path.rate_mbit).sum()
 }
 
 /// Cut at the limit, a time is at least what had passed.

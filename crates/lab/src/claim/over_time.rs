@@ -31,6 +31,7 @@ pub(super) fn jain(record: &Record) -> Option<f64> {
         let Workload::Bulk {
             warmup_s,
             duration_s,
+            ..
         } = flow.workload
         else {
             return None;
@@ -70,6 +71,40 @@ fn changes(path: &Path, until_s: f64) -> Vec<(f64, f64)> {
         at_s += phase.for_s;
     }
     changes
+}
+
+/// Mean rate of the data direction of a path between two moments, Mbit/s.
+fn mean_rate_mbit(path: &Path, from_s: f64, until_s: f64) -> f64 {
+    let first = path.rate_phases.first();
+    let mut rate_mbit = first.map_or(path.rate_mbit, |phase| phase.rate_mbit);
+    let (mut at_s, mut megabits) = (from_s, 0.0);
+    for (change_s, next_mbit) in changes(path, until_s) {
+        if change_s > at_s {
+            megabits += rate_mbit * (change_s - at_s);
+            at_s = change_s;
+        }
+        rate_mbit = next_mbit;
+    }
+    megabits += rate_mbit * (until_s - at_s);
+    match until_s > from_s {
+        true => megabits / (until_s - from_s),
+        false => path.rate_mbit,
+    }
+}
+
+/// What all paths together carry while a flow counts, Mbit/s.
+pub(super) fn rate_mbit(record: &Record, flow: usize) -> f64 {
+    let paths = record.point.paths.iter();
+    let (from_s, counted_s) = match (record.point.flows.get(flow), record.flows.get(flow)) {
+        (Some(flow), Some(outcome)) => match flow.workload {
+            Workload::Bulk { warmup_s, .. } => (flow.start_s + warmup_s, outcome.counted_s),
+            _ => (flow.start_s, outcome.counted_s),
+        },
+        _ => (0.0, 0.0),
+    };
+    paths
+        .map(|path| mean_rate_mbit(path, from_s, from_s + counted_s))
+        .sum()
 }
 
 /// End of what was delivered to a flow, from the start of the run.
@@ -161,6 +196,7 @@ mod tests {
             flow.workload = Workload::Bulk {
                 warmup_s,
                 duration_s: 20.0,
+                offered_mbit: None,
             };
         }
         late.flows[0].series_bytes[..100].fill(0);
@@ -192,6 +228,28 @@ mod tests {
         let dropped = overflow_bdp(&steps).expect("one fall");
         // 25 Mbit/s · 50 ms are 104 packets.
         assert!((dropped - 1.4976).abs() < 1e-3, "{dropped}");
+    }
+
+    #[test]
+    fn the_moving_sum_is_the_mean_of_the_rates_while_it_counts() {
+        let mut moving = record(vec![flow([1.0; 300])]);
+        moving.point.paths[0].rate_mbit = 10.0;
+        moving.point.flows[0].start_s = 2.0;
+        moving.point.flows[0].workload = Workload::Bulk {
+            warmup_s: 6.0,
+            duration_s: 20.0,
+            offered_mbit: None,
+        };
+        moving.flows[0].counted_s = 20.0;
+        assert_eq!(rate_mbit(&moving, 0), 10.0);
+        moving.point.paths[0].rate_phases = [(5.0, 10.0), (5.0, 5.0), (5.0, 20.0)]
+            .map(|(for_s, rate_mbit)| RatePhase { for_s, rate_mbit })
+            .into();
+        // From 8 to 28 s: 2 s of 5, then 20, 10, 5 for five each, and 3 s of 20.
+        let mean = (2.0 * 5.0 + 5.0 * (20.0 + 10.0 + 5.0) + 3.0 * 20.0) / 20.0;
+        assert!((rate_mbit(&moving, 0) - mean).abs() < 1e-9);
+        moving.flows[0].counted_s = 0.0;
+        assert_eq!(rate_mbit(&moving, 0), 10.0);
     }
 
     #[test]

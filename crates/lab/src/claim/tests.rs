@@ -28,6 +28,8 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
         noise: None,
         rtt_phases: vec![],
         rate_phases: vec![],
+        loss_phases: vec![],
+        outages: vec![],
         policer_burst_bytes: None,
     };
     let flow = |name: &str| Flow {
@@ -43,6 +45,7 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
         },
         start_s: 0.0,
         extra_rtt_ms: 0.0,
+        paths_each: 1,
     };
     Point {
         experiment: "small".to_owned(),

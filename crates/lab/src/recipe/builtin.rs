@@ -34,6 +34,10 @@ const FILES: &[(&str, &str)] = &[
     ("paths-grid", include_str!("../../recipes/paths-grid.toml")),
     ("paths-cold", include_str!("../../recipes/paths-cold.toml")),
     (
+        "paths-change",
+        include_str!("../../recipes/paths-change.toml"),
+    ),
+    (
         "control-suite",
         include_str!("../../recipes/control-suite.toml"),
     ),

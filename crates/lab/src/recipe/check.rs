@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FlowSpec, Recipe, RecipeError, Setting, Settings, Sweep};
+use super::{FlowSpec, Recipe, RecipeError, Setting, Settings, Sweep, SystemSpec};
 use crate::claim::{Claim, Restrictions, Value};
 use crate::plot::{Csv, Figure, Printed, TIME};
 
@@ -167,6 +167,12 @@ impl Checker<'_> {
                 "the flow `{name}` needs one of `system`, `simulated`, `model` and `suite`"
             );
             return self.refuse(name, message);
+        }
+        let is_ctcp = flow.system.as_ref().is_some_and(SystemSpec::is_ctcp);
+        if flow.paths_each.get() > 1.0 && !is_ctcp {
+            let name = &flow.name;
+            let message = format!("the flow `{name}`: only ctcp/NAME has `paths_each` above 1");
+            return self.refuse("paths_each", message);
         }
         if let Some(table) = &flow.simulated {
             let possible = ctcp_sim::file::transport(table);

@@ -90,6 +90,12 @@ pub struct PathSpec {
     /// Rates of the data direction that follow each other for ever.
     #[serde(default)]
     pub rate_phases: Vec<RatePhaseSpec>,
+    /// Shares lost in either direction that follow each other for ever.
+    #[serde(default)]
+    pub loss_phases: Vec<LossPhaseSpec>,
+    /// When nothing passes in either direction.
+    #[serde(default)]
+    pub outages: Vec<OutageSpec>,
     /// A token bucket of so many bytes that drops, in place of the queue of the
     /// data direction.
     #[serde(default)]
@@ -124,6 +130,26 @@ pub struct RatePhaseSpec {
     pub for_s: Span,
     /// IP headers counted.
     pub rate_mbit: Mbit,
+}
+
+/// A share lost for a while, before the rate limiter.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossPhaseSpec {
+    /// For how long.
+    pub for_s: Span,
+    /// Each packet by itself.
+    pub loss: Share,
+}
+
+/// A time in which nothing passes.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutageSpec {
+    /// Its start, from when the path began.
+    pub from_s: Seconds,
+    /// For how long.
+    pub for_s: Span,
 }
 
 fn one_hop() -> Count {
@@ -261,6 +287,9 @@ pub struct FlowSpec {
     /// Delay beyond that of the paths.
     #[serde(default)]
     pub extra_rtt_ms: Option<Millis>,
+    /// Paths of CTCP over each path, which share it.
+    #[serde(default = "one_hop")]
+    pub paths_each: Count,
 }
 
 /// An equation of `ctcp model`.
@@ -478,6 +507,9 @@ pub enum WorkloadSpec {
         warmup_s: Scaled<Seconds>,
         /// Counted.
         duration_s: Scaled<Span>,
+        /// What a source of steady rate has to send, instead of as much as goes.
+        #[serde(default)]
+        offered_mbit: Option<Mbit>,
     },
     /// Objects, one after the other.
     Fetch {

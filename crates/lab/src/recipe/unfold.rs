@@ -6,7 +6,9 @@ use super::Radio;
 use super::settings::LossSpec;
 use super::{Bdp, Bytes, Mbit, Millis, Retries, Share};
 use super::{Case, PathSpec, Recipe, RecipeError, Scale, Series, Setting, Settings, WorkloadSpec};
-use crate::point::{Flow, Loss, Noise, Path, Point, Process, RatePhase, RttPhase, Workload};
+use crate::point::{
+    Flow, Loss, LossPhase, Noise, Outage, Path, Point, Process, RatePhase, RttPhase, Workload,
+};
 use crate::suite;
 
 impl Recipe {
@@ -144,6 +146,7 @@ impl Recipe {
                     system: system.clone(),
                     workload,
                     extra_rtt_ms: flow.extra_rtt_ms.map_or(0.0, Millis::get),
+                    paths_each: flow.paths_each.get() as u32,
                 }
             }));
         }
@@ -340,6 +343,22 @@ impl PathSpec {
                     rate_mbit: phase.rate_mbit.get(),
                 })
                 .collect(),
+            loss_phases: self
+                .loss_phases
+                .iter()
+                .map(|phase| LossPhase {
+                    for_s: phase.for_s.get(),
+                    loss: phase.loss.get(),
+                })
+                .collect(),
+            outages: self
+                .outages
+                .iter()
+                .map(|outage| Outage {
+                    from_s: outage.from_s.get(),
+                    for_s: outage.for_s.get(),
+                })
+                .collect(),
             policer_burst_bytes: self.policer_burst_bytes.map(|bytes| bytes.get() as u64),
         }
     }
@@ -351,7 +370,9 @@ impl WorkloadSpec {
             Self::Bulk {
                 warmup_s,
                 duration_s,
+                offered_mbit,
             } => Workload::Bulk {
+                offered_mbit: offered_mbit.map(Mbit::get),
                 warmup_s: overrides
                     .warmup_s
                     .as_ref()

@@ -56,6 +56,7 @@ fn flow_s(flow: &Flow, paths: &[Path], limit_s: f64) -> f64 {
         Workload::Bulk {
             warmup_s,
             duration_s,
+            ..
         } => warmup_s + duration_s,
         Workload::Fetch { bytes, count, .. } => {
             f64::from(count) * (bytes as f64 * 8e-6 / rate_mbit + 3.0 * rtt_s)

@@ -31,6 +31,9 @@ pub(crate) const FLOWS_MAX: usize = 100;
 /// Most paths of a point.
 pub(crate) const PATHS_MAX: usize = 16;
 
+/// Most paths of a flow over each path of a point.
+pub(crate) const WAYS_MAX: u32 = 8;
+
 /// Sysctls of both namespaces, with the reasons.
 const SYSCTLS: [(&str, &str); 4] = [
     // Room for the longest path: no window but the congestion window may bind.
@@ -106,6 +109,14 @@ impl Bed {
                         ..Route::new(other.into(), 32, &device)
                     })?;
                 }
+                for way in 1..flow.paths_each {
+                    let near = self.way_address(path, index, way);
+                    self.client().add_address(&device, near.into(), 32)?;
+                    self.server().set_route(&Route {
+                        source: Some(far.into()),
+                        ..Route::new(near.into(), 32, &device)
+                    })?;
+                }
             }
         }
         Ok(())
@@ -136,6 +147,12 @@ impl Bed {
     /// The client's address of a flow on a path.
     pub(crate) fn client_address(&self, path: usize, flow: usize) -> Ipv4Addr {
         address(path, flow, 1)
+    }
+
+    /// The address of the client for a further path of a flow over a path, counted
+    /// from 1.
+    pub(crate) fn way_address(&self, path: usize, flow: usize, way: u32) -> Ipv4Addr {
+        address(path, flow, 2 + way as u8)
     }
 
     /// The server's address of a flow on a path.

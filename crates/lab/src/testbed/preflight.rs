@@ -10,7 +10,7 @@ use ctcp_units::{Duration, Rate};
 
 use crate::links;
 use crate::point::{Flow, Point, Program, System, Workload};
-use crate::testbed::bed::{FLOWS_MAX, PATHS_MAX};
+use crate::testbed::bed::{FLOWS_MAX, PATHS_MAX, WAYS_MAX};
 use crate::venue::Unable;
 use crate::workload::{find_program, package_of, programs_of};
 
@@ -65,6 +65,12 @@ fn check_point(point: &Point) -> Result<(), Unable> {
             return refuse(format!(
                 "flow `{}` is simulated or computed: give its series `venue = \"simulator\"`",
                 flow.name
+            ));
+        }
+        if flow.paths_each > WAYS_MAX {
+            return refuse(format!(
+                "flow `{}` has {} paths over each path: the testbed does at most {WAYS_MAX}",
+                flow.name, flow.paths_each
             ));
         }
         if flow.extra_rtt_ms != 0.0 {

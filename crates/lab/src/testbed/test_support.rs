@@ -33,6 +33,8 @@ pub(crate) fn point() -> Point {
             noise: None,
             rtt_phases: vec![],
             rate_phases: vec![],
+            loss_phases: vec![],
+            outages: vec![],
             policer_burst_bytes: None,
         }],
         flows: vec![Flow {
@@ -43,9 +45,11 @@ pub(crate) fn point() -> Point {
             workload: Workload::Bulk {
                 warmup_s: 0.2,
                 duration_s: 1.0,
+                offered_mbit: None,
             },
             start_s: 0.0,
             extra_rtt_ms: 0.0,
+            paths_each: 1,
         }],
         time_limit_s: 300.0,
         sample_s: None,

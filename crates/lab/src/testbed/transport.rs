@@ -85,7 +85,7 @@ impl Transport {
                     let folder = control.folder().display().to_string();
                     common.extend(["--control".to_owned(), folder]);
                 }
-                Self::start_ctcp(bed, kit, index, socks, common, &deadline)
+                Self::start_ctcp(bed, kit, (index, flow.paths_each), socks, common, &deadline)
             }
             System::Simulated { .. } | System::Model { .. } | System::Suite { .. } => {
                 Err(RunError::Failed(
@@ -121,14 +121,15 @@ impl Transport {
     fn start_ctcp(
         bed: &Bed,
         kit: &Kit<'_>,
-        index: usize,
+        (index, paths_each): (usize, u32),
         socks: SocketAddr,
         common: Vec<String>,
         deadline: &Deadline,
     ) -> Result<Self, RunError> {
         let keys = kit.keys.ok_or_else(|| RunError::Failed("no keys".into()))?;
         let server = bed.server_address(0, index);
-        let listen = match bed.path_count() {
+        let path_count = bed.path_count() * paths_each as usize;
+        let listen = match path_count {
             1 => SocketAddr::from((server, CTCP_PORT)),
             _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, CTCP_PORT + index as u16)),
         };
@@ -148,11 +149,13 @@ impl Transport {
         arguments.extend(["--server-key".to_owned(), keys.server_public.clone()]);
         arguments.extend(["--key".to_owned(), keys.client_file.display().to_string()]);
         arguments.extend(["--socks".to_owned(), socks.to_string()]);
-        if bed.path_count() > 1 {
+        if path_count > 1 {
             for path in 0..bed.path_count() {
-                let local = bed.client_address(path, index);
                 let remote = SocketAddr::from((bed.server_address(path, index), listen.port()));
-                arguments.extend(["--path".to_owned(), format!("{local}@{remote}")]);
+                let further = (1..paths_each).map(|way| bed.way_address(path, index, way));
+                for local in std::iter::once(bed.client_address(path, index)).chain(further) {
+                    arguments.extend(["--path".to_owned(), format!("{local}@{remote}")]);
+                }
             }
         }
         arguments.extend(common);

@@ -1,5 +1,6 @@
-//! As much as goes, for a time.
+//! As much as goes, for a time; or what a source of steady rate has to send.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant};
 use crate::record::FlowOutcome;
 use crate::venue::RunError;
 use crate::workload::dial::DialError;
-use crate::workload::fetch::{Body, FetchError, get};
+use crate::workload::fetch::{Body, FetchError, Got, get, get_bytes};
 use crate::workload::meter::Meter;
+use crate::workload::paced::{self, Delays, Portions};
 use crate::workload::{Sample, Stage};
 
 /// Pause before a connection that could not be had is tried again.
@@ -22,15 +24,18 @@ pub(crate) fn run(
     stage: &Stage<'_>,
     warmup: Duration,
     duration: Duration,
+    offered_mbit: Option<f64>,
 ) -> Result<FlowOutcome, RunError> {
     let meter = Meter::start();
+    let source = offered_mbit.map(|mbit| Portions::new(&stage.content, paced::portion_len(mbit)));
+    let source = source.map(Mutex::new);
     let counts_from = meter.began() + warmup;
     let counts_to = counts_from + duration;
     let reads_to = stage.deadline.within(warmup + duration);
     let is_broken = AtomicBool::new(false);
     let counted = thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let ended = read(stage, &meter, &reads_to);
+            let ended = read(stage, &meter, source.as_ref(), &reads_to);
             is_broken.store(ended.is_err(), Ordering::Relaxed);
             ended
         });
@@ -38,6 +43,7 @@ pub(crate) fn run(
             let mut whole = reads_to.sleep_until(counts_from)?;
             let from = Sample::take(stage);
             let from_bytes = meter.bytes();
+            meter.begin_silence();
             let mut looks = RoundTrips::default();
             // Slices, so that a connection that broke ends the wait.
             let mut next = from.at;
@@ -50,13 +56,20 @@ pub(crate) fn run(
                 looks.look(stage, next);
             }
             let delivered = meter.bytes() - from_bytes;
-            Ok((from, Sample::take(stage), delivered, whole, looks.mean_ms()))
+            let gap = meter.silence();
+            let to = Sample::take(stage);
+            Ok((from, to, delivered, whole, looks.mean_ms(), gap))
         };
         let counted = count();
         let read = reader.join().expect("the reader does not panic");
         read.and(counted)
     });
-    let (from, to, delivered_bytes, whole, srtt_ms) = counted?;
+    let (from, to, delivered_bytes, whole, srtt_ms, gap) = counted?;
+    let delays = source.map(|source| {
+        let portions = source.into_inner().expect("no holder panics");
+        portions.delays(from.at, to.at)
+    });
+    let delay_ms = |share| delays.as_ref().and_then(|delays: &Delays| delays.ms(share));
     Ok(FlowOutcome {
         delivered_bytes,
         counted_s: (to.at - from.at).as_secs_f64(),
@@ -64,6 +77,9 @@ pub(crate) fn run(
         wire_bytes: Some(to.wire_bytes - from.wire_bytes),
         useless_share: to.useless_share_since(&from),
         srtt_ms,
+        gap_ms: Some(gap.as_secs_f64() * 1e3),
+        delay_median_ms: delay_ms(0.5),
+        delay_p99_ms: delay_ms(0.99),
         series_bytes: meter.series(),
         ..FlowOutcome::default()
     })
@@ -96,10 +112,14 @@ impl RoundTrips {
 
 /// Reads without end, until the deadline. A connection that cannot be had in time
 /// delivers nothing, and that is a result; one that breaks is an error.
-fn read(stage: &Stage<'_>, meter: &Meter, deadline: &super::Deadline) -> Result<(), RunError> {
+fn read(
+    stage: &Stage<'_>,
+    meter: &Meter,
+    source: Option<&Mutex<Portions>>,
+    deadline: &super::Deadline,
+) -> Result<(), RunError> {
     loop {
-        let body = Body::Endless;
-        let refused = match get(stage, "endless", body, deadline, |len| meter.add(len)) {
+        let refused = match read_once(stage, meter, source, deadline) {
             Ok(_) | Err(FetchError::Dial(DialError::Late)) => return Ok(()),
             Err(FetchError::Dial(DialError::Broken(error))) if meter.bytes() == 0 => error,
             Err(error) => return Err(error.into_run_error(&stage.flow.name)),
@@ -109,4 +129,28 @@ fn read(stage: &Stage<'_>, meter: &Meter, deadline: &super::Deadline) -> Result<
             return Err(RunError::failed(&stage.flow.name, refused));
         }
     }
+}
+
+fn read_once(
+    stage: &Stage<'_>,
+    meter: &Meter,
+    source: Option<&Mutex<Portions>>,
+    deadline: &super::Deadline,
+) -> Result<Got, FetchError> {
+    let Some(source) = source else {
+        let body = Body::Endless;
+        return get(stage, "endless", body, deadline, |len| meter.add(len));
+    };
+    let mut portions = source.lock().expect("no holder panics");
+    let name = format!("paced/{}", portions.len());
+    let body = Body::Other(u64::MAX);
+    get_bytes(stage, &name, body, deadline, |bytes| {
+        meter.add(bytes.len());
+        portions.take(Instant::now(), bytes).map_err(|offset| {
+            let flow = &stage.flow.name;
+            RunError::Failed(format!(
+                "flow `{flow}` delivered wrong bytes after byte {offset}"
+            ))
+        })
+    })
 }

@@ -3,6 +3,8 @@
 //! A table of random bytes is repeated. Its length is prime, so that data put at
 //! the wrong place by any power of two, or any whole packet, does not fit.
 
+use std::time::Instant;
+
 use ctcp_units::Random;
 
 /// Length of the table; prime.
@@ -12,13 +14,22 @@ const PERIOD: usize = 65_521;
 #[derive(Debug)]
 pub(crate) struct Content {
     table: Box<[u8]>,
+    made: Instant,
 }
 
 impl Content {
     pub(crate) fn new(seed: u64) -> Self {
         let mut table = vec![0; PERIOD].into_boxed_slice();
         Random::from_seed(seed).fill(&mut table);
-        Self { table }
+        Self {
+            table,
+            made: Instant::now(),
+        }
+    }
+
+    /// When it was made, for who counts from there.
+    pub(crate) fn made(&self) -> Instant {
+        self.made
     }
 
     /// Some bytes from `offset` on; at least one.

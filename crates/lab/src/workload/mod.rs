@@ -8,6 +8,7 @@ mod dial;
 mod fetch;
 mod film;
 mod meter;
+mod paced;
 mod program;
 mod video;
 mod web;
@@ -72,7 +73,8 @@ pub(crate) fn run(stage: &mut Stage<'_>) -> Result<FlowOutcome, RunError> {
         Workload::Bulk {
             warmup_s,
             duration_s,
-        } => bulk::run(stage, seconds(warmup_s), seconds(duration_s)),
+            offered_mbit,
+        } => bulk::run(stage, seconds(warmup_s), seconds(duration_s), offered_mbit),
         Workload::Fetch {
             bytes,
             count,

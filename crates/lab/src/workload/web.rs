@@ -5,6 +5,7 @@
 //!
 //! - `/bytes/LEN`: as many bytes of the [`Content`],
 //! - `/endless`: its bytes for as long as somebody reads,
+//! - `/paced/LEN`: portions of so many bytes at a steady rate, see [`paced`],
 //! - `/film`: a file.
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use rustix::net as socket;
 use socket2::SockRef;
 
 use crate::workload::content::Content;
+use crate::workload::paced;
 
 /// Requests with longer heads are dropped.
 const HEAD_LEN_MAX: usize = 16 << 10;
@@ -96,6 +98,14 @@ fn serve(stream: &TcpStream, site: &Site) -> io::Result<()> {
             Err(_) => refuse(stream),
         },
         ["endless"] => send_content(stream, &site.content, None),
+        ["paced", len] => match len.parse() {
+            Ok(len) => {
+                let mut stream = stream;
+                stream.write_all(head(None).as_bytes())?;
+                paced::send(stream, &site.content, len)
+            }
+            Err(_) => refuse(stream),
+        },
         ["film"] => match &site.film {
             Some(film) => send_file(stream, film),
             None => refuse(stream),
