@@ -85,6 +85,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends a ping on a path. What becomes of it a [`PingLog`](crate::PingLog) tells
+    /// that listens by [`Connection::set_trace`].
+    ///
+    /// # Errors
+    /// There is no such path.
+    pub fn ping_path(&self, path: PathId) -> Result<(), ClosePathError> {
+        let shared = self.shared();
+        {
+            let mut state = shared.lock();
+            let now = state.advance(shared.clock.now());
+            state.proto.ping_path(now, path)?;
+        }
+        shared.wake_driver();
+        Ok(())
+    }
+
     /// Changes how a path is used, at both ends if this is the client's.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ pub mod crypto;
 mod endpoint;
 mod histogram;
 mod path;
+mod ping;
 pub mod schedule;
 pub mod stream;
 mod trace;
@@ -30,6 +31,7 @@ pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
 pub use histogram::DelayHistogram;
 pub use path::{ByteCounts, EcnFailure, EcnState, MtuMode, PathState, PathStats};
+pub use ping::{PINGS_MAX, PingDirection, PingFate, PingLog, PingReport};
 pub use schedule::{Scheduler, UnknownScheduler};
 pub use trace::{Trace, TraceContent, TraceEvent};
 

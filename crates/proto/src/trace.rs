@@ -53,6 +53,13 @@ pub enum TraceEvent<'a> {
         /// What it carries.
         content: TraceContent,
     },
+    /// The packet that is told of just before is a ping that was asked for.
+    Ping {
+        /// On this path.
+        path: PathId,
+        /// Its number there.
+        number: u64,
+    },
     /// An ACK came, in the packet whose [`TraceEvent::Received`] follows.
     Ack(&'a AckView<'a>),
     /// A packet came that had not come before.

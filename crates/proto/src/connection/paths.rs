@@ -308,6 +308,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends a ping on a path with the next datagrams; who listens learns of it as
+    /// [`TraceEvent::Ping`](crate::TraceEvent::Ping), and [`crate::PingLog`] of what
+    /// becomes of it. Asked twice before it leaves, it leaves once. On a path that has
+    /// yet to prove itself it waits for that.
+    ///
+    /// # Errors
+    /// There is no such path.
+    pub fn ping_path(&mut self, now: Instant, path: PathId) -> Result<(), ClosePathError> {
+        self.advance(now);
+        let index = self.path_index(path).ok_or(ClosePathError::Unknown(path))?;
+        self.paths[index].is_ping_wanted = true;
+        Ok(())
+    }
+
     /// Closes a path. What was on its way goes out on the others.
     ///
     /// # Errors

@@ -306,7 +306,8 @@ impl Connection {
         let has_controls = is_lead && (!self.controls.is_empty() || self.streams.has_control());
         let is_spared = self.is_spared(index);
         let path = &mut self.paths[index];
-        let is_ping = core::mem::take(&mut path.is_ping_due);
+        let is_wanted = core::mem::take(&mut path.is_ping_wanted);
+        let is_ping = core::mem::take(&mut path.is_ping_due) || is_wanted;
         let is_probe = is_ping
             || path.probes_due > 0
                 && (is_spared
@@ -351,6 +352,10 @@ impl Connection {
             (Cargo::AckOnly, Header::Control.flags())
         };
         self.seal(now, index, out, start, flags, cargo)?;
+        if is_wanted {
+            let path = self.paths[index].id;
+            self.trace(&TraceEvent::Ping { path, number });
+        }
         Some(self.single(index, self.paths[index].remote, out))
     }
 

@@ -130,6 +130,8 @@ pub(crate) struct Path {
     pub(crate) quiet_asked: u32,
     /// A sign of life is to be asked for.
     pub(crate) is_ping_due: bool,
+    /// The application wants a ping, and to know what becomes of it.
+    pub(crate) is_ping_wanted: bool,
     pub(crate) replay: ReplayWindow,
     pub(crate) arrivals: Arrivals,
     pub(crate) control_log: ControlLog,
@@ -260,6 +262,7 @@ impl Path {
             last_asked: now,
             quiet_asked: 0,
             is_ping_due: false,
+            is_ping_wanted: false,
             replay: ReplayWindow::new(),
             arrivals: Arrivals::new(),
             control_log: ControlLog::default(),
