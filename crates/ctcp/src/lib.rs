@@ -37,9 +37,9 @@ pub use stream::{ReceiveStream, SendStream, Stream};
 
 pub use ctcp_proto::crypto::{ClientError, Refusal};
 pub use ctcp_proto::{
-    Authorize, ConnectionStats, Decision, DelayHistogram, Identity, PacketCounts, PathEvent,
-    PathOptions, PathState, PathStats, PingDirection, PingLog, PingReport, PublicKey, SecretKey, Trace, TraceContent, TraceEvent,
-    TransportConfig, TransportConfigError,
+    Authorize, ConnectionStats, DatagramError, Decision, DelayHistogram, Identity, PacketCounts,
+    PathEvent, PathOptions, PathState, PathStats, PingDirection, PingLog, PingReport, PublicKey,
+    SecretKey, Trace, TraceContent, TraceEvent, TransportConfig, TransportConfigError,
 };
 pub use ctcp_units::{PathId, StreamId};
 

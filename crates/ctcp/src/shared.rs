@@ -24,6 +24,9 @@ use crate::sockets::{SocketId, SocketMaker};
 /// forgotten.
 const PATH_EVENTS_MAX: usize = 64;
 
+/// Datagrams of one stream that wait to be read; later ones are dropped.
+const DATAGRAMS_MAX: usize = 128;
+
 /// Locks, also after another thread died inside: what matters then is that
 /// nobody waits for ever.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -312,6 +315,10 @@ pub(crate) struct Slot {
     pub(crate) is_delivered: bool,
     /// Halves of it that somebody holds.
     pub(crate) halves: u8,
+    /// Datagrams that came for it, the oldest first; `None` while nobody asks for them.
+    pub(crate) datagrams: Option<VecDeque<Vec<u8>>>,
+    /// Waits for the next of them.
+    pub(crate) datagram_reader: Option<Waker>,
 }
 
 impl Slot {
@@ -320,6 +327,7 @@ impl Slot {
         wakers.extend(self.writer.take());
         wakers.extend(self.finisher.take());
         wakers.extend(self.watcher.take());
+        wakers.extend(self.datagram_reader.take());
     }
 }
 
@@ -334,6 +342,7 @@ impl State {
     /// Puts down events; who is to be woken for them goes into `wakers`.
     pub(crate) fn take_events(&mut self, wakers: &mut Vec<Waker>) -> News {
         let mut news = News::default();
+        self.take_datagrams(wakers);
         while let Some(event) = self.proto.poll_event() {
             match event {
                 Event::Connected => {
@@ -357,6 +366,22 @@ impl State {
             }
         }
         news
+    }
+
+    /// Hands datagrams to the streams that want them; the newest are dropped where
+    /// nobody reads.
+    fn take_datagrams(&mut self, wakers: &mut Vec<Waker>) {
+        while let Some((id, data)) = self.proto.poll_datagram() {
+            let Some(slot) = self.slots.get_mut(&id) else {
+                continue;
+            };
+            if let Some(waiting) = &mut slot.datagrams
+                && waiting.len() < DATAGRAMS_MAX
+            {
+                waiting.push_back(data);
+                wakers.extend(slot.datagram_reader.take());
+            }
+        }
     }
 
     fn on_path_event(&mut self, event: PathEvent) {

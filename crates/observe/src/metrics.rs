@@ -418,6 +418,7 @@ fn kinds(direction: &str, counts: &PacketView) -> Samples {
     let kinds = [
         ("handshake", counts.handshake),
         ("control", counts.control),
+        ("datagram", counts.datagrams),
         ("systematic", counts.systematic),
         ("coded", counts.coded),
     ];

@@ -93,6 +93,9 @@ pub struct PacketView {
     pub handshake: u64,
     /// Acknowledgements, credit, signs of life.
     pub control: u64,
+    /// Datagrams of applications beside their streams.
+    #[serde(default)]
+    pub datagrams: u64,
     /// Source symbols as they are.
     pub systematic: u64,
     /// Linear combinations.
@@ -273,6 +276,7 @@ impl From<&PacketCounts> for PacketView {
         Self {
             handshake: counts.handshake,
             control: counts.control,
+            datagrams: counts.datagrams,
             systematic: counts.systematic,
             coded: counts.coded,
             bytes: counts.bytes,

@@ -24,8 +24,8 @@ pub use block::{BlockViolation, Redundancy};
 pub use config::{TransportConfig, TransportConfigError};
 pub use connection::{
     ClosePathError, Connection, ConnectionError, ConnectionHandle, ConnectionStats, Coupling,
-    Event, OpenPathError, PacketCounts, PathEvent, PathOptions, UnknownCoupling, Violation,
-    close_code,
+    DatagramError, Event, OpenPathError, PacketCounts, PathEvent, PathOptions, UnknownCoupling,
+    Violation, close_code,
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};

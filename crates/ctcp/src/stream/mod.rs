@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use ctcp_proto::DatagramError;
 use ctcp_units::StreamId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -95,6 +96,39 @@ impl Stream {
             return Poll::Pending;
         };
         Poll::Ready(broken.into())
+    }
+
+    /// Sends a datagram beside the stream: it overtakes what the stream carries, comes
+    /// once or not at all, and is neither coded nor sent again.
+    ///
+    /// # Errors
+    /// [`DatagramError`].
+    pub fn send_datagram(&self, data: &[u8]) -> Result<(), DatagramError> {
+        let shared = &self.send.owner().shared;
+        {
+            let mut state = shared.lock();
+            let now = state.advance(shared.clock.now());
+            state.proto.send_datagram(now, self.id(), data)?;
+        }
+        shared.wake_driver();
+        Ok(())
+    }
+
+    /// Ready with the next datagram that came beside the stream. They are kept from
+    /// the first call on, a bounded number of them. That the stream has ended, it does
+    /// not tell.
+    pub fn poll_datagram(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        let mut state = self.send.owner().shared.lock();
+        let Some(slot) = state.slots.get_mut(&self.id()) else {
+            return Poll::Pending;
+        };
+        match slot.datagrams.get_or_insert_default().pop_front() {
+            Some(datagram) => Poll::Ready(datagram),
+            None => {
+                remember(&mut slot.datagram_reader, cx);
+                Poll::Pending
+            }
+        }
     }
 
     /// The two halves, to be held by different tasks.

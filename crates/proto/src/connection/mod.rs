@@ -6,6 +6,7 @@
 //! scheduler; this file holds the state and what the application calls.
 
 mod coupling;
+mod datagrams;
 mod handshake;
 mod paths;
 mod plan;
@@ -37,6 +38,8 @@ use crate::trace::{Trace, TraceEvent};
 use crate::wire::{ConnectionId, ParseError, TransportParams};
 
 pub use coupling::{Coupling, UnknownCoupling};
+pub use datagrams::DatagramError;
+use datagrams::Datagrams;
 use handshake::ClientHello;
 pub(crate) use handshake::HelloSetup;
 pub(crate) use paths::LocalIds;
@@ -186,6 +189,7 @@ pub struct Connection {
     bottlenecks: Bottlenecks,
     receiver: BlockReceiver,
     streams: Streams,
+    datagrams: Datagrams,
     /// Control frames to be sent, those of streams apart.
     controls: VecDeque<Control>,
     /// Challenges of the peer to be answered, by path.
@@ -282,6 +286,7 @@ impl Connection {
             copies: Copies::default(),
             bottlenecks: Bottlenecks::default(),
             streams,
+            datagrams: Datagrams::default(),
             controls: VecDeque::new(),
             responses: VecDeque::new(),
             events: VecDeque::new(),

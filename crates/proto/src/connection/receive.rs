@@ -324,6 +324,12 @@ impl Connection {
             } => self.streams.on_reset_stream(stream, code, final_offset)?,
             Frame::StopSending { stream, code } => self.streams.on_stop_sending(stream, code)?,
             Frame::Abandon { first, count } => self.receiver.on_abandon(first, count)?,
+            Frame::Datagram { stream, data } => {
+                // It was taken for a control packet, and can hold no second one.
+                self.received.control -= 1;
+                self.received.datagrams += 1;
+                self.datagrams.on_received(stream, data);
+            }
             Frame::PathChallenge(data) => {
                 if self.responses.len() < RESPONSES_MAX {
                     let path = arrival.path;
@@ -446,7 +452,7 @@ impl Connection {
                         self.on_control_fate(control, fate.has_arrived);
                     }
                 }
-                Cargo::AckOnly | Cargo::MtuProbe(_) => {}
+                Cargo::AckOnly | Cargo::MtuProbe(_) | Cargo::Datagram => {}
             }
         }
         self.fates = fates;

@@ -11,6 +11,8 @@ pub struct PacketCounts {
     pub handshake: u64,
     /// Control packets: acknowledgements, credit, signs of life.
     pub control: u64,
+    /// Datagrams of the application beside its streams.
+    pub datagrams: u64,
     /// Source symbols as they are.
     pub systematic: u64,
     /// Linear combinations.
@@ -70,6 +72,9 @@ pub struct ConnectionStats {
     pub probe_timeouts: u64,
     /// Changes of the peer's address that were proven and followed.
     pub address_changes: u64,
+    /// Datagrams of the application dropped here: they came faster than they could go
+    /// on, or no path could carry them any more.
+    pub datagrams_dropped: u64,
     /// Generations given up because no path could carry them any more.
     pub generations_abandoned: u64,
     /// Blocks in memory as a sender.
@@ -109,6 +114,7 @@ impl Connection {
             unexpected: counters.unexpected,
             probe_timeouts: counters.probe_timeouts,
             address_changes: counters.address_changes,
+            datagrams_dropped: self.datagrams.dropped(),
             generations_abandoned: counters.generations_abandoned,
             blocks_sending: self.sender.len(),
             generations_receiving: self.receiver.len(),

@@ -69,7 +69,8 @@ impl Connection {
 
     /// When the pacer lets go what tokens would pay for already.
     fn pacing_deadline(&self) -> Option<Instant> {
-        if !self.has_symbols_to_send() {
+        let has_symbols = self.has_symbols_to_send();
+        if !has_symbols && self.datagrams.is_empty() {
             return None;
         }
         let content_max = self.content_max();
@@ -77,7 +78,9 @@ impl Connection {
         let ready = self.paths.iter().enumerate().filter(|(index, path)| {
             path.is_validated
                 && path.has_token()
-                && (is_alone || self.pick(self.now, *index, content_max) != Choice::Nothing)
+                && (has_symbols
+                    && (is_alone || self.pick(self.now, *index, content_max) != Choice::Nothing)
+                    || self.carries_next_datagram(*index))
         });
         ready.map(|(_, path)| path.next_send_time(self.now)).min()
     }

@@ -1,8 +1,8 @@
 //! Datagrams out: what leaves first, and how a packet is made.
 //!
 //! Order: a close; challenges and answers to them; acknowledgements and control
-//! frames, which no window holds back (architecture 7); probes; symbols, as far
-//! as tokens and pacer go. Symbols of the same kind leave in batches of equal
+//! frames, which no window holds back (architecture 7); probes; datagrams and then
+//! symbols, as far as tokens and pacer go. Symbols of the same kind leave in batches of equal
 //! length, for segmentation offload.
 
 use std::net::SocketAddr;
@@ -110,6 +110,7 @@ impl Connection {
         }
         self.transmit_control(now, index, is_lead, out)
             .or_else(|| self.transmit_mtu_probe(now, index, out))
+            .or_else(|| self.transmit_datagram(now, index, out))
             .or_else(|| self.transmit_symbols(now, index, out, segments_max))
             .or_else(|| self.transmit_ping(now, index, out))
     }
@@ -177,8 +178,11 @@ impl Connection {
         self.sent.bytes += len as u64;
         match cargo {
             Cargo::Symbol { .. } => {}
-            Cargo::AckOnly | Cargo::Control | Cargo::MtuProbe(_) => {
-                self.sent.control += 1;
+            Cargo::AckOnly | Cargo::Control | Cargo::MtuProbe(_) | Cargo::Datagram => {
+                match cargo {
+                    Cargo::Datagram => self.sent.datagrams += 1,
+                    _ => self.sent.control += 1,
+                }
                 self.trace_sent(index, number.0, len, TraceContent::Control);
             }
         }
@@ -414,6 +418,38 @@ impl Connection {
         out.resize(usize::from(size) - TAG_LEN, 0);
         let flags = Header::Control.flags().with_ack_now(true);
         self.seal(now, index, out, 0, flags, Cargo::MtuProbe(size))?;
+        Some(self.single(index, self.paths[index].remote, out))
+    }
+
+    /// A datagram of the application: it pays a token as a symbol does, and goes
+    /// before symbols, as it does not wait.
+    fn transmit_datagram(
+        &mut self,
+        now: Instant,
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.datagrams.is_empty() {
+            return None;
+        }
+        self.drop_unfit_datagrams();
+        if !self.carries_next_datagram(index) {
+            return None;
+        }
+        let path = &mut self.paths[index];
+        if !path.has_token() {
+            path.is_app_limited = false;
+            return None;
+        }
+        if !path.may_send(now) {
+            return None;
+        }
+        let (stream, data) = self.datagrams.pop()?;
+        self.begin(index, out);
+        let data = &data;
+        Frame::Datagram { stream, data }.write(out);
+        let flags = Header::Control.flags();
+        self.seal(now, index, out, 0, flags, Cargo::Datagram)?;
         Some(self.single(index, self.paths[index].remote, out))
     }
 

@@ -31,7 +31,7 @@ impl Path {
         let outcome = self.ledger.on_ack(now, ack.ranges, |resolved| {
             *bytes_acknowledged += u64::from(resolved.packet.len);
             marked_acked += u64::from(resolved.packet.is_marked);
-            if matches!(resolved.packet.cargo, Cargo::Symbol { .. }) {
+            if resolved.packet.cargo.holds_token() {
                 symbol_bytes += u64::from(resolved.packet.len);
             }
             if let Cargo::MtuProbe(size) = resolved.packet.cargo {

@@ -40,12 +40,14 @@ pub(crate) enum Cargo {
     Control,
     /// A probe of this UDP payload length.
     MtuProbe(u16),
+    /// A datagram of the application, which is not sent again.
+    Datagram,
 }
 
 impl Cargo {
     /// It paid a token.
-    const fn holds_token(self) -> bool {
-        matches!(self, Self::Symbol { .. })
+    pub(crate) const fn holds_token(self) -> bool {
+        matches!(self, Self::Symbol { .. } | Self::Datagram)
     }
 
     const fn is_ack_eliciting(self) -> bool {

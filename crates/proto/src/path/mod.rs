@@ -234,8 +234,8 @@ pub struct PathStats {
     pub packets_lost: u64,
     /// What it has carried, both ways.
     pub bytes: ByteCounts,
-    /// UDP payload of the symbols that were acknowledged, coded ones among them,
-    /// bytes.
+    /// UDP payload of the symbols that were acknowledged, coded ones among them, and of
+    /// datagrams, bytes.
     pub bytes_delivered: u64,
     /// Packets received on the path, all kinds.
     pub packets_received: u64,
@@ -398,7 +398,7 @@ impl Path {
         if is_marked {
             self.ecn.on_sent_marked(number);
         }
-        if matches!(cargo, Cargo::Symbol { .. }) {
+        if cargo.holds_token() {
             self.pacer.on_sent(now, len.into());
             self.controller.on_sent(&SentEvent {
                 now,

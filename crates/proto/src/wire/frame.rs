@@ -30,6 +30,7 @@ const PATH_RESPONSE: u8 = 13;
 const CLOSE: u8 = 14;
 const PATH_USE: u8 = 15;
 const PATH_CLOSE: u8 = 16;
+const DATAGRAM: u8 = 17;
 
 /// The bit of a path's use that makes it a backup.
 const USE_BACKUP: u8 = 1;
@@ -128,6 +129,13 @@ pub enum Frame<'a> {
     PathChallenge([u8; 8]),
     /// Echo of a challenge.
     PathResponse([u8; 8]),
+    /// Data beside a stream, at most once and in any order; the rest of the packet.
+    Datagram {
+        /// The stream that it belongs to.
+        stream: StreamId,
+        /// The data.
+        data: &'a [u8],
+    },
     /// The connection ends.
     Close {
         /// Why.
@@ -278,6 +286,13 @@ impl<'a> Frame<'a> {
             PATH_CLOSE => Self::PathClose(path_id(reader)?),
             PATH_CHALLENGE => Self::PathChallenge(reader.array()?),
             PATH_RESPONSE => Self::PathResponse(reader.array()?),
+            DATAGRAM => Self::Datagram {
+                stream: stream_id(reader)?,
+                data: {
+                    let rest = reader.rest().len();
+                    reader.bytes(rest)?
+                },
+            },
             CLOSE => {
                 let code = code(reader)?;
                 let len = usize::from(reader.u8()?);
@@ -313,6 +328,7 @@ impl<'a> Frame<'a> {
             }
             Self::PathClose(path) => varint_len(path.0.into()),
             Self::PathChallenge(_) | Self::PathResponse(_) => 8,
+            Self::Datagram { stream, data } => varint_len(stream.0) + data.len(),
             Self::Close { reason, .. } => 4 + 1 + reason.len().min(CLOSE_REASON_MAX),
         }
     }
@@ -396,6 +412,11 @@ impl<'a> Frame<'a> {
             Self::PathResponse(data) => {
                 out.push(PATH_RESPONSE);
                 out.extend_from_slice(&data);
+            }
+            Self::Datagram { stream, data } => {
+                out.push(DATAGRAM);
+                write_varint(out, stream.0);
+                out.extend_from_slice(data);
             }
             Self::Close { code, reason } => {
                 let mut len = reason.len().min(CLOSE_REASON_MAX);
@@ -574,6 +595,25 @@ mod tests {
             11, 3, 9, 9, 9, 9, 9, 9, 9, 9, 15, 3, 0x80, 0x10, 0, 0, 1, 7, 16, 0x40, 70,
         ];
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn a_datagram_is_the_rest_of_its_packet() {
+        let datagram = Frame::Datagram {
+            stream: StreamId(70),
+            data: b"\x01\x02\x03",
+        };
+        let mut out = Vec::new();
+        Frame::Ping.write(&mut out);
+        datagram.write(&mut out);
+        assert_eq!(out, [1, 17, 0x40, 70, 1, 2, 3]);
+        assert_eq!(datagram.encoded_len(), out.len() - 1);
+        assert!(datagram.is_ack_eliciting());
+        let read: Result<Vec<_>, _> = FrameIter::new(&out).collect();
+        assert_eq!(read, Ok(vec![Frame::Ping, datagram]));
+        let empty = FrameIter::new(&out[..4]).last();
+        let stream = StreamId(70);
+        assert_eq!(empty, Some(Ok(Frame::Datagram { stream, data: b"" })));
     }
 
     #[test]
