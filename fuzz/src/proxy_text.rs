@@ -15,6 +15,7 @@ use ctcp_proxy::port_forward::PortForward;
 use ctcp_proxy::request::{Failure, REPLY_LEN_MAX, REQUEST_LEN_MAX, Reply, Request};
 use ctcp_proxy::socks::http::HEAD_LEN_MAX;
 use ctcp_proxy::socks::parse::MESSAGE_LEN_MAX;
+use ctcp_proxy::socks::udp::{addressed_data, from_application, write_source};
 use ctcp_proxy::socks::{Credentials, Negotiation, Step};
 use ctcp_proxy::target::{Host, Target};
 
@@ -116,7 +117,24 @@ fn socks(mut input: Input<'_>) {
     assert_eq!(negotiate(credentials, bytewise), whole);
 }
 
+/// A datagram between application and proxy.
+fn datagram(bytes: &[u8]) {
+    let Ok(addressed) = from_application(bytes) else {
+        return;
+    };
+    let (target, data) = addressed_data(addressed).expect("it was read before");
+    assert!(bytes.ends_with(data) && data.len() + 8 <= bytes.len());
+    if let Host::Ip(ip) = target.host {
+        let mut out = Vec::new();
+        write_source(SocketAddr::new(ip, target.port), &mut out);
+        out.extend(data);
+        let again = addressed_data(&out).expect("what is written can be read");
+        assert_eq!(again, (target, data));
+    }
+}
+
 fn request(bytes: &[u8]) {
+    datagram(bytes);
     let parsed = Request::parse(bytes);
     for len in 0..bytes.len().min(REQUEST_LEN_MAX) {
         match (Request::parse(&bytes[..len]), &parsed) {

@@ -85,6 +85,9 @@ pub(crate) struct ServerArgs {
     /// the allow-list says otherwise: streams=100
     #[arg(long, value_name = "N", env = "CTCP_CLIENT_STREAMS")]
     client_streams: Option<u32>,
+    /// Refuse clients' speed tests
+    #[arg(long, env = "CTCP_NO_SPEEDTEST")]
+    no_speedtest: bool,
     #[command(flatten)]
     state: StateArgs,
     #[command(flatten)]
@@ -150,7 +153,11 @@ pub(crate) async fn run(args: ServerArgs) -> Result<(), Failure> {
     output::result(args.json, "listening", listening, &gatekeeper.summary());
 
     let policy = EgressPolicy::new(args.egress_allow, args.egress_deny);
-    let proxy = ReverseProxy::new(policy, ReverseConfig::default());
+    let limits = ReverseConfig {
+        speedtests: !args.no_speedtest,
+        ..ReverseConfig::default()
+    };
+    let proxy = ReverseProxy::new(policy, limits);
     let source = ProxySource {
         stats: proxy.stats(),
         clients: Some(gatekeeper.clients()),

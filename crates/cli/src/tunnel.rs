@@ -21,6 +21,14 @@ impl TunnelStream for CtcpStream {
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         self.0.poll_broken(cx).map(as_reset)
     }
+
+    fn send_datagram(&mut self, data: &[u8]) -> io::Result<()> {
+        self.0.send_datagram(data).map_err(io::Error::other)
+    }
+
+    fn poll_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        self.0.poll_datagram(cx)
+    }
 }
 
 /// The same error, of the kind that the proxies expect.

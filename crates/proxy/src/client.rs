@@ -9,6 +9,9 @@ use crate::key::Key;
 use crate::limits::Limits;
 use crate::throttle::Bucket;
 
+/// Speed tests of one client at once: one, and one whose end has not been noticed.
+const CLIENT_TESTS_MAX: u64 = 2;
+
 /// One client. The default one has no name and no limits.
 #[derive(Debug, Default)]
 pub struct Client {
@@ -16,6 +19,7 @@ pub struct Client {
     limits: RwLock<Limits>,
     streams: AtomicU64,
     streams_refused: AtomicU64,
+    tests: AtomicU64,
     up: Direction,
     down: Direction,
 }
@@ -50,6 +54,26 @@ pub(crate) struct Admitted(Arc<Client>);
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts as a speed test of the client until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Testing(Arc<Client>);
+
+impl Drop for Testing {
+    fn drop(&mut self) {
+        self.0.tests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Direction {
+    fn pay(&self, len: usize) -> bool {
+        let is_paid = self.bucket.pay(len);
+        if is_paid {
+            self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+        }
+        is_paid
     }
 }
 
@@ -98,6 +122,23 @@ impl Client {
             }
             _ => Ok(admitted),
         }
+    }
+
+    /// One more speed test, unless as many run as one client may have.
+    pub(crate) fn begin_test(self: &Arc<Self>) -> Option<Testing> {
+        let before = self.tests.fetch_add(1, Ordering::Relaxed);
+        let testing = Testing(self.clone());
+        (before < CLIENT_TESTS_MAX).then_some(testing)
+    }
+
+    /// Pays for a datagram towards a target, and counts it; false: drop it.
+    pub(crate) fn pay_up(&self, len: usize) -> bool {
+        self.up.pay(len)
+    }
+
+    /// The same from a target.
+    pub(crate) fn pay_down(&self, len: usize) -> bool {
+        self.down.pay(len)
     }
 
     pub(crate) fn upward(&self) -> (&Bucket, &AtomicU64) {

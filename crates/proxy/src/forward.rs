@@ -2,13 +2,14 @@
 //! through the tunnel and relays.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, info};
@@ -18,12 +19,13 @@ use crate::gate::{ReplyGate, take_reply};
 use crate::redirect::original_target;
 use crate::request::{Failure, REPLY_LEN_MAX, Reply, Request};
 use crate::shutdown::Shutdown;
-use crate::socks::reply::{ReplyCode, reply};
-use crate::socks::{Credentials, NegotiateError, SocksError, SocksRequest, negotiate};
+use crate::socks::reply::{Dialect, ReplyCode, reply};
+use crate::socks::{Command, Credentials, NegotiateError, SocksError, SocksRequest, negotiate};
 use crate::splice::{Early, Meter, RelayError, Side, broken, relay_tcp};
 use crate::stats::{FailReason, Stats};
 use crate::target::Target;
 use crate::tunnel::{OpenError, Tunnel, TunnelStream, reset_code};
+use crate::udp;
 
 /// What a forward proxy asks of applications, and its limits.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub struct ForwardConfig {
     pub credentials: Option<Credentials>,
     /// Connections at once over all listeners; further ones wait in the kernel.
     pub connections_max: usize,
+    /// Associations for UDP at once, of those connections; further ones are refused.
+    pub associations_max: usize,
     /// How long an application may take to name its target.
     pub handshake_timeout: Duration,
     /// How long the tunnel may take to open a stream before the application is
@@ -47,6 +51,7 @@ impl Default for ForwardConfig {
         Self {
             credentials: None,
             connections_max: 4096,
+            associations_max: 256,
             handshake_timeout: Duration::from_secs(10),
             open_timeout: Duration::from_secs(5),
             reply_timeout: Duration::from_secs(15),
@@ -87,6 +92,7 @@ struct Shared<T> {
     tunnel: T,
     config: ForwardConfig,
     permits: Arc<Semaphore>,
+    associations: Arc<Semaphore>,
     stats: Arc<Stats>,
     /// Applications have no names.
     nobody: Arc<str>,
@@ -132,7 +138,7 @@ pub struct Reached<S> {
     /// The stream, at the target's first byte but for `early_data`.
     pub stream: S,
     /// The far side's address towards the target.
-    pub bound: std::net::SocketAddr,
+    pub bound: SocketAddr,
     /// What the target said first, already read.
     pub early_data: Vec<u8>,
 }
@@ -141,11 +147,13 @@ impl<T: Tunnel> ForwardProxy<T> {
     /// A proxy through `tunnel`.
     pub fn new(tunnel: T, config: ForwardConfig) -> Self {
         let permits = Arc::new(Semaphore::new(config.connections_max));
+        let associations = Arc::new(Semaphore::new(config.associations_max));
         Self {
             shared: Arc::new(Shared {
                 tunnel,
                 config,
                 permits,
+                associations,
                 stats: Arc::default(),
                 nobody: Arc::default(),
             }),
@@ -210,13 +218,22 @@ impl<T: Tunnel> ForwardProxy<T> {
         result
     }
 
-    /// Opens a stream and sends the request with what follows it.
     async fn request(&self, target: &Target, early_data: &[u8]) -> Result<T::Stream, ReachError> {
+        let request = Request::Connect(target.clone());
+        self.send_request(&request, early_data).await
+    }
+
+    /// Opens a stream and sends the request with what follows it.
+    async fn send_request(
+        &self,
+        request: &Request,
+        early_data: &[u8],
+    ) -> Result<T::Stream, ReachError> {
         let patience = self.shared.config.open_timeout;
         let opening = async {
             let mut stream = self.shared.tunnel.open().await?;
             let mut bytes = Vec::new();
-            Request::Connect(target.clone()).write(&mut bytes);
+            request.write(&mut bytes);
             bytes.extend_from_slice(early_data);
             // In one write, so that both share a packet.
             let written = async {
@@ -257,9 +274,13 @@ impl<T: Tunnel> ForwardProxy<T> {
         };
         let SocksRequest {
             dialect,
+            command,
             target,
             early_data,
         } = request;
+        if command == Command::Associate {
+            return self.associate(tcp, &target).await;
+        }
         let reached = tokio::select! {
             reached = self.reach(&target, &early_data) => reached,
             error = broken(&tcp) => {
@@ -289,6 +310,66 @@ impl<T: Tunnel> ForwardProxy<T> {
             to_local: reached.early_data,
         };
         self.relay(&target, tcp, reached.stream, early).await;
+    }
+
+    /// Carries an application's datagrams for as long as it keeps `tcp` open.
+    async fn associate(&self, mut tcp: TcpStream, from: &Target) {
+        let shared = &self.shared;
+        let refuse = |code| reply(Dialect::Socks5, code, None);
+        let begun = match shared.associations.clone().try_acquire_owned() {
+            Ok(permit) => self
+                .begin_association(&tcp)
+                .await
+                .map(|begun| (begun, permit)),
+            Err(_) => {
+                shared.stats.limit_reached();
+                Err((FailReason::AtLimit, ReplyCode::General))
+            }
+        };
+        let ((mut stream, udp, bound), _permit) = match begun {
+            Ok(begun) => begun,
+            Err((reason, code)) => {
+                info!(%reason, "no association for UDP");
+                shared.stats.fail(reason);
+                if tcp.write_all(&refuse(code)).await.is_ok() {
+                    close_gently(tcp).await;
+                }
+                return;
+            }
+        };
+        let bytes = reply(Dialect::Socks5, ReplyCode::Ok, Some(bound));
+        if tcp.write_all(&bytes).await.is_err() {
+            stream.reset(reset_code::APPLICATION_GONE);
+            return shared.stats.fail(FailReason::LocalGone);
+        }
+        let listed = shared.stats.list(&udp::listed_as(), &shared.nobody);
+        let meter = Meter::near_listed(&shared.stats, &listed);
+        let served = udp::near::serve(&mut tcp, &udp, from, &mut stream, meter).await;
+        debug!(?served, "the association for UDP has ended");
+        stream.reset(reset_code::APPLICATION_GONE);
+    }
+
+    /// A stream that the far side took for an association, and a socket for the
+    /// application.
+    async fn begin_association(
+        &self,
+        tcp: &TcpStream,
+    ) -> Result<(T::Stream, UdpSocket, SocketAddr), (FailReason, ReplyCode)> {
+        let told = |error: ReachError| (error.reason(), error.reply_code());
+        let broken = |_: io::Error| (FailReason::Other, ReplyCode::General);
+        let udp = udp::near::bind(tcp).await.map_err(broken)?;
+        let bound = udp.local_addr().map_err(broken)?;
+        let opened = self.send_request(&Request::Associate, &[]).await;
+        let mut stream = opened.map_err(told)?;
+        let patience = self.shared.config.reply_timeout;
+        let answer = match timeout(patience, read_reply(&mut stream)).await {
+            Ok(Ok((Reply::Connected(_), _))) => return Ok((stream, udp, bound)),
+            Ok(Ok((Reply::Failed(failure), _))) => failure.into(),
+            Ok(Err(error)) => ReachError::Stream(error),
+            Err(_) => OpenError::NoAnswer.into(),
+        };
+        stream.reset(reset_code::REFUSED);
+        Err(told(answer))
     }
 
     async fn handle_redirected(&self, tcp: TcpStream) {
@@ -363,7 +444,7 @@ fn stream_reason(error: &io::Error) -> FailReason {
 }
 
 /// Reads the reply and what came with it.
-async fn read_reply<S: TunnelStream>(stream: &mut S) -> io::Result<(Reply, Vec<u8>)> {
+pub(crate) async fn read_reply<S: TunnelStream>(stream: &mut S) -> io::Result<(Reply, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut chunk = [0; REPLY_LEN_MAX];
     loop {

@@ -68,12 +68,14 @@ pub mod resolve;
 pub mod reverse;
 pub mod shutdown;
 pub mod socks;
+pub mod speedtest;
 pub mod splice;
 pub mod stats;
 pub mod streams;
 pub mod target;
 mod throttle;
 pub mod tunnel;
+pub mod udp;
 
 /// The seed of randomized tests: `CTCP_SEED`, else a fixed one. Printed, so that
 /// a failure shows it.

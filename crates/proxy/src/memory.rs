@@ -2,6 +2,7 @@
 //! proxies: pairs of pipes that keep the contract of [`TunnelStream`], resets
 //! included.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -40,6 +41,10 @@ pub fn stream_pair(buffer_len: usize) -> (MemoryStream, MemoryStream) {
     };
     (end(left, 0), end(right, 1))
 }
+
+/// Longest datagram beside a stream, and how many wait.
+const DATAGRAM_LEN_MAX: usize = 1400;
+const DATAGRAMS_MAX: usize = 64;
 
 const UP: u8 = 0;
 const SILENT: u8 = 1;
@@ -111,6 +116,9 @@ struct Shared {
     /// The code of the reset, whoever sent it.
     code: Option<u32>,
     watchers: [Option<Waker>; 2],
+    /// Datagrams for each side.
+    datagrams: [VecDeque<Vec<u8>>; 2],
+    readers: [Option<Waker>; 2],
 }
 
 impl MemoryStream {
@@ -159,6 +167,35 @@ impl TunnelStream for MemoryStream {
             return Poll::Ready(reset_error(code));
         }
         shared.watchers[side] = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn send_datagram(&mut self, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        if data.len() > DATAGRAM_LEN_MAX {
+            return Err(io::Error::other("a datagram longer than any packet"));
+        }
+        let other = 1 - self.side;
+        let reader = {
+            let mut shared = self.lock();
+            if shared.datagrams[other].len() < DATAGRAMS_MAX {
+                shared.datagrams[other].push_back(data.to_vec());
+            }
+            shared.readers[other].take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        Ok(())
+    }
+
+    fn poll_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        let side = self.side;
+        let mut shared = self.lock();
+        if let Some(datagram) = shared.datagrams[side].pop_front() {
+            return Poll::Ready(datagram);
+        }
+        shared.readers[side] = Some(cx.waker().clone());
         Poll::Pending
     }
 }

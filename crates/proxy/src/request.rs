@@ -3,12 +3,15 @@
 //!
 //! ```text
 //! request   version:u8 = 1 | command:u8 | address | port:u16 | application data …
+//!           version:u8 = 1 | 3                                  UDP
+//!           version:u8 = 1 | 128 | direction:u8 | milliseconds:u32 | bytes:u64
 //! reply     status:u8 = 0  | address | port:u16              | target's data …
 //!           status:u8 ≠ 0  | len:u8 | reason: len bytes UTF-8, then the end
 //! address   1 | 4 bytes   IPv4
 //!           3 | len:u8 | len bytes   name, 1 to 255 bytes
 //!           4 | 16 bytes  IPv6
-//! command   1 = connect by TCP; 3 is kept for UDP
+//! command   1 = connect by TCP; 3 = an association for UDP ([`crate::udp`]);
+//!           128 = a speed test ([`crate::speedtest`])
 //! ```
 //!
 //! Numbers are big-endian; address types, commands and the statuses up to 8 are
@@ -18,9 +21,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::speedtest::{Direction, Speedtest};
 use crate::target::{Host, HostError, Target};
 
 /// The version that this code writes and reads.
@@ -33,17 +38,27 @@ pub const REQUEST_LEN_MAX: usize = 2 + 2 + 255 + 2;
 pub const REPLY_LEN_MAX: usize = 2 + 255;
 
 const COMMAND_CONNECT: u8 = 1;
+const COMMAND_ASSOCIATE: u8 = 3;
+/// Beyond what SOCKS may still define.
+const COMMAND_SPEEDTEST: u8 = 128;
+
+/// Bytes of a speed test's request.
+const SPEEDTEST_LEN: usize = 2 + 1 + 4 + 8;
 
 /// Address types of [RFC1928] §5, shared with the SOCKS parsers.
 pub(crate) const ADDRESS_IPV4: u8 = 1;
 pub(crate) const ADDRESS_NAME: u8 = 3;
 pub(crate) const ADDRESS_IPV6: u8 = 4;
 
-/// What the client asks of the far side. UDP will be a second variant.
+/// What the client asks of the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Connect to the target by TCP and relay.
     Connect(Target),
+    /// Carry datagrams beside the stream.
+    Associate,
+    /// Move bytes that lead nowhere.
+    Speedtest(Speedtest),
 }
 
 /// What became of a request. The number is the wire format.
@@ -185,6 +200,12 @@ pub enum ParseError {
         /// The command byte.
         command: u8,
     },
+    /// Neither up nor down.
+    #[error("direction {direction} of a speed test is unknown")]
+    Direction {
+        /// The direction's byte.
+        direction: u8,
+    },
     /// An address type other than IPv4, IPv6 or name.
     #[error("address type {kind} is unknown")]
     AddressType {
@@ -206,7 +227,7 @@ impl ParseError {
             Self::Version { .. } => Status::VersionUnknown,
             Self::Command { .. } => Status::CommandUnknown,
             Self::AddressType { .. } => Status::AddressTypeUnknown,
-            Self::Name(_) | Self::ReplyAddress => Status::Malformed,
+            Self::Name(_) | Self::ReplyAddress | Self::Direction { .. } => Status::Malformed,
         }
     }
 }
@@ -218,10 +239,21 @@ pub type Parsed<T> = Option<(T, usize)>;
 impl Request {
     /// Appends the request to `out`: at most [`REQUEST_LEN_MAX`] bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let Self::Connect(target) = self;
-        out.extend([VERSION, COMMAND_CONNECT]);
-        write_host(&target.host, out);
-        out.extend(target.port.to_be_bytes());
+        out.push(VERSION);
+        match self {
+            Self::Connect(target) => {
+                out.push(COMMAND_CONNECT);
+                write_host(&target.host, out);
+                out.extend(target.port.to_be_bytes());
+            }
+            Self::Associate => out.push(COMMAND_ASSOCIATE),
+            Self::Speedtest(test) => {
+                out.extend([COMMAND_SPEEDTEST, test.direction as u8]);
+                let milliseconds = u32::try_from(test.time.as_millis()).unwrap_or(u32::MAX);
+                out.extend(milliseconds.to_be_bytes());
+                out.extend(test.bytes.to_be_bytes());
+            }
+        }
     }
 
     /// Reads a request from the front of `bytes`. Errors show as early as the
@@ -239,11 +271,15 @@ impl Request {
         let Some(&command) = bytes.get(1) else {
             return Ok(None);
         };
-        if command != COMMAND_CONNECT {
-            return Err(ParseError::Command { command });
+        match command {
+            COMMAND_CONNECT => {
+                let parsed = parse_target(&bytes[2..])?;
+                Ok(parsed.map(|(target, len)| (Self::Connect(target), 2 + len)))
+            }
+            COMMAND_ASSOCIATE => Ok(Some((Self::Associate, 2))),
+            COMMAND_SPEEDTEST => parse_speedtest(bytes),
+            command => Err(ParseError::Command { command }),
         }
-        let parsed = parse_target(&bytes[2..])?;
-        Ok(parsed.map(|(target, len)| (Self::Connect(target), 2 + len)))
     }
 }
 
@@ -310,7 +346,27 @@ fn cut_to(text: &str, len: usize) -> &str {
     &text[..end]
 }
 
-fn write_host(host: &Host, out: &mut Vec<u8>) {
+fn parse_speedtest(bytes: &[u8]) -> Result<Parsed<Request>, ParseError> {
+    let direction = match bytes.get(2) {
+        None => return Ok(None),
+        Some(0) => Direction::Up,
+        Some(1) => Direction::Down,
+        Some(&direction) => return Err(ParseError::Direction { direction }),
+    };
+    let Some(numbers) = bytes.get(3..SPEEDTEST_LEN) else {
+        return Ok(None);
+    };
+    let (time, count) = numbers.split_at(4);
+    let time = u32::from_be_bytes(time.try_into().expect("four bytes were taken"));
+    let test = Speedtest {
+        direction,
+        time: Duration::from_millis(time.into()),
+        bytes: u64::from_be_bytes(count.try_into().expect("eight bytes were taken")),
+    };
+    Ok(Some((Request::Speedtest(test), SPEEDTEST_LEN)))
+}
+
+pub(crate) fn write_host(host: &Host, out: &mut Vec<u8>) {
     match host {
         Host::Ip(IpAddr::V4(address)) => {
             out.push(ADDRESS_IPV4);
@@ -394,6 +450,31 @@ mod tests {
             assert_eq!(written(|out| request.write(out)), bytes, "{text}");
             assert_eq!(Request::parse(bytes), Ok(Some((request, bytes.len()))));
         }
+    }
+
+    #[test]
+    fn the_bytes_of_other_requests_are_pinned() {
+        let test = Speedtest {
+            direction: Direction::Down,
+            time: Duration::from_millis(10_000),
+            bytes: 1 << 32,
+        };
+        let golden: [(Request, &[u8]); 2] = [
+            (Request::Associate, b"\x01\x03"),
+            (
+                Request::Speedtest(test),
+                b"\x01\x80\x01\0\0\x27\x10\0\0\0\x01\0\0\0\0",
+            ),
+        ];
+        for (request, bytes) in golden {
+            assert_eq!(written(|out| request.write(out)), bytes);
+            for end in 0..bytes.len() {
+                assert_eq!(Request::parse(&bytes[..end]), Ok(None));
+            }
+            assert_eq!(Request::parse(bytes), Ok(Some((request, bytes.len()))));
+        }
+        let error = Request::parse(b"\x01\x80\x02");
+        assert_eq!(error, Err(ParseError::Direction { direction: 2 }));
     }
 
     #[test]

@@ -15,15 +15,17 @@ use tracing::{debug, info};
 
 use crate::client::{Admitted, Client};
 use crate::connect::connect_any;
-use crate::egress::{EgressPolicy, canonical};
+use crate::egress::{EgressPolicy, Refusal, canonical};
 use crate::request::{Failure, Reply, Request, Status};
 use crate::resolve::{ADDRESSES_MAX, Resolve, SystemResolver};
 use crate::shutdown::{Shutdown, drain, report};
+use crate::speedtest::{self, Speedtest, TESTS_MAX};
 use crate::splice::{Early, Meter, Side, prepare, relay_tcp};
 use crate::stats::{FailReason, Stats};
 use crate::target::{Host, Target};
 use crate::throttle::Throttled;
 use crate::tunnel::{TunnelListener, TunnelStream, reset_code};
+use crate::udp;
 
 /// Limits of a reverse proxy.
 #[derive(Debug, Clone)]
@@ -31,6 +33,11 @@ pub struct ReverseConfig {
     /// Connections served at once, all clients together; further ones get
     /// [`Status::Busy`].
     pub connections_max: usize,
+    /// Associations for UDP at once, of those connections; further ones get
+    /// [`Status::Busy`].
+    pub associations_max: usize,
+    /// Whether clients may test their speed against this proxy.
+    pub speedtests: bool,
     /// How long a stream may take to state its request.
     pub request_timeout: Duration,
     /// How long a name may take to resolve.
@@ -47,6 +54,8 @@ impl Default for ReverseConfig {
     fn default() -> Self {
         Self {
             connections_max: 4096,
+            associations_max: 1024,
+            speedtests: true,
             request_timeout: Duration::from_secs(10),
             resolve_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(8),
@@ -79,7 +88,26 @@ struct Shared<R> {
     config: ReverseConfig,
     resolver: R,
     permits: Arc<Semaphore>,
+    associations: Arc<Semaphore>,
+    tests: Arc<Semaphore>,
     stats: Arc<Stats>,
+}
+
+/// Counts as a speed test of the server and of the client until it is dropped.
+type Testing = (OwnedSemaphorePermit, crate::client::Testing);
+
+/// What a request led to.
+enum Opened {
+    /// A connection to this target, and what came with the request.
+    Connected(Target, TcpStream, Vec<u8>),
+    /// A place among the associations for UDP.
+    Association(OwnedSemaphorePermit),
+    /// A speed test, and how many bytes came with the request.
+    Test(Speedtest, usize, Testing),
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::new(Status::NotAllowed, refusal.to_string())
 }
 
 /// Why a stream was not relayed to its clean end.
@@ -102,12 +130,15 @@ impl<R: Resolve> ReverseProxy<R> {
     /// A proxy with a resolver of one's own.
     pub fn with_resolver(policy: EgressPolicy, config: ReverseConfig, resolver: R) -> Self {
         let permits = Arc::new(Semaphore::new(config.connections_max));
+        let associations = Arc::new(Semaphore::new(config.associations_max));
         Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
                 config,
                 resolver,
                 permits,
+                associations,
+                tests: Arc::new(Semaphore::new(TESTS_MAX)),
                 stats: Arc::default(),
             }),
             client: Arc::default(),
@@ -172,8 +203,12 @@ impl<R: Resolve> ReverseProxy<R> {
             }
         };
         match opened {
-            Ok(((target, tcp, early), _permits)) => {
+            Ok((Opened::Connected(target, tcp, early), _permits)) => {
                 self.relay(target, tcp, stream, early).await;
+            }
+            Ok((Opened::Association(_permit), _permits)) => self.associate(stream).await,
+            Ok((Opened::Test(test, early, testing), _permits)) => {
+                self.test(stream, test, early, testing).await;
             }
             Err(Failed::Answered(failure)) => {
                 shared.stats.fail(failure.status.into());
@@ -208,16 +243,25 @@ impl<R: Resolve> ReverseProxy<R> {
         }
     }
 
-    /// Reads the request and connects to what it asks for.
-    async fn open<S: TunnelStream>(
-        &self,
-        stream: &mut S,
-    ) -> Result<(Target, TcpStream, Vec<u8>), Failed> {
+    /// Reads the request and makes ready what it asks for.
+    async fn open<S: TunnelStream>(&self, stream: &mut S) -> Result<Opened, Failed> {
         let reading = read_request(stream);
         let (request, early) = timeout(self.shared.config.request_timeout, reading)
             .await
             .unwrap_or(Err(Failed::Silent(FailReason::BadRequest)))?;
-        let Request::Connect(target) = request;
+        let target = match request {
+            Request::Connect(target) => target,
+            Request::Associate => {
+                return match self.shared.associations.clone().try_acquire_owned() {
+                    Ok(permit) => Ok(Opened::Association(permit)),
+                    Err(_) => Err(Failed::Answered(Failure::new(Status::Busy, ""))),
+                };
+            }
+            Request::Speedtest(test) => {
+                let testing = self.permit_test().map_err(Failed::Answered)?;
+                return Ok(Opened::Test(test, early.len(), testing));
+            }
+        };
         // A client that gave up needs no connection.
         let connected = tokio::select! {
             connected = self.connect(&target) => connected,
@@ -227,7 +271,7 @@ impl<R: Resolve> ReverseProxy<R> {
             }
         };
         match connected {
-            Ok(tcp) => Ok((target, tcp, early)),
+            Ok(tcp) => Ok(Opened::Connected(target, tcp, early)),
             Err(failure) => {
                 info!(%target, %failure, "target not connected");
                 Err(Failed::Answered(failure))
@@ -235,12 +279,53 @@ impl<R: Resolve> ReverseProxy<R> {
         }
     }
 
+    /// A speed test's place, or why there is none.
+    fn permit_test(&self) -> Result<Testing, Failure> {
+        if !self.shared.config.speedtests {
+            let reason = "it allows no speed tests (--no-speedtest)";
+            return Err(Failure::new(Status::NotAllowed, reason));
+        }
+        let busy = |reason| Failure::new(Status::Busy, reason);
+        let own = self.client.begin_test();
+        let own = own.ok_or_else(|| busy("this client tests already"))?;
+        let permit = self.shared.tests.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| busy("as many speed tests run as it allows"))?;
+        Ok((permit, own))
+    }
+
+    /// Whose streams it serves.
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    fn policy(&self) -> Arc<EgressPolicy> {
+        let policy = self.shared.policy.read().expect("never held in a panic");
+        policy.clone()
+    }
+
+    /// Judges a target that gives its address.
+    pub(crate) fn judge_address(
+        &self,
+        target: &Target,
+        address: SocketAddr,
+    ) -> Result<(), Failure> {
+        let policy = self.policy();
+        let verdict = policy.judge_name(target).map_err(refused)?;
+        policy.judge_address(address, verdict).map_err(refused)
+    }
+
     /// Judges, resolves, judges what was resolved, connects exactly that.
     async fn connect(&self, target: &Target) -> Result<TcpStream, Failure> {
+        let addresses = self.addresses(target).await?;
+        let config = &self.shared.config;
+        connect_any(&addresses, config.connect_timeout, config.attempt_delay).await
+    }
+
+    /// The addresses of a target that may be reached: judges, resolves, judges what was
+    /// resolved.
+    pub(crate) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Failure> {
         let shared = &self.shared;
-        let policy = shared.policy.read().expect("never held in a panic").clone();
-        let refused =
-            |refusal: crate::egress::Refusal| Failure::new(Status::NotAllowed, refusal.to_string());
+        let policy = self.policy();
         let verdict = policy.judge_name(target).map_err(refused)?;
         let ips = match &target.host {
             Host::Ip(ip) => vec![*ip],
@@ -274,8 +359,53 @@ impl<R: Resolve> ReverseProxy<R> {
         {
             return Err(refused(refusal));
         }
-        let config = &shared.config;
-        connect_any(&addresses, config.connect_timeout, config.attempt_delay).await
+        Ok(addresses)
+    }
+
+    /// Answers with success and an address that means nothing.
+    async fn accept<S: TunnelStream>(&self, stream: &mut S) -> bool {
+        let mut reply = Vec::new();
+        Reply::Connected(SocketAddr::from(([0, 0, 0, 0], 0))).write(&mut reply);
+        let replying = async {
+            stream.write_all(&reply).await?;
+            stream.flush().await
+        };
+        let replied = timeout(self.shared.config.request_timeout, replying).await;
+        let is_accepted = matches!(replied, Ok(Ok(())));
+        if !is_accepted {
+            self.shared.stats.fail(FailReason::StreamReset);
+        }
+        is_accepted
+    }
+
+    /// Carries datagrams until the client ends the stream.
+    async fn associate<S: TunnelStream>(&self, mut stream: S) {
+        // The first may follow the answer at once.
+        udp::listen(&mut stream).await;
+        if !self.accept(&mut stream).await {
+            return;
+        }
+        let stats = &self.shared.stats;
+        let listed = stats.list(&udp::listed_as(), &self.client.name());
+        let meter = Meter::far_listed(stats, &listed);
+        udp::far::serve(&mut stream, self, meter).await;
+        stream.reset(reset_code::TARGET_GONE);
+    }
+
+    /// Tests one direction.
+    async fn test<S: TunnelStream>(
+        &self,
+        mut stream: S,
+        test: Speedtest,
+        early: usize,
+        testing: Testing,
+    ) {
+        if !self.accept(&mut stream).await {
+            return;
+        }
+        let mut stream = Throttled::new(stream, self.client.clone());
+        let served = speedtest::serve(&mut stream, test, early, || drop(testing)).await;
+        debug!(?test, ?served, "a speed test has ended");
     }
 
     async fn relay<S: TunnelStream>(

@@ -103,6 +103,16 @@ impl<'a> Meter<'a> {
         }
     }
 
+    /// Bytes that came from the local side.
+    pub(crate) fn add_to_tunnel(&self, len: usize) {
+        self.to_tunnel.add(len);
+    }
+
+    /// Bytes that went to the local side.
+    pub(crate) fn add_to_local(&self, len: usize) {
+        self.to_local.add(len);
+    }
+
     /// The same, counted for one connection, too.
     pub(crate) fn near_listed(stats: &'a Stats, listed: &'a Listed) -> Self {
         let mut meter = Self::near(stats);

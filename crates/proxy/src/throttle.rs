@@ -66,6 +66,19 @@ impl Bucket {
         }
     }
 
+    /// Pays for a datagram if the debt allows it; one that it does not is dropped.
+    pub(crate) fn pay(&self, len: usize) -> bool {
+        let Some(rate) = self.rate() else {
+            return true;
+        };
+        let now = Instant::now();
+        if *self.lock() > now + TURN {
+            return false;
+        }
+        self.charge(now, rate, len);
+        true
+    }
+
     /// Pays for what was moved; the payer waits until what is returned.
     fn charge(&self, now: Instant, rate: Rate, len: usize) -> Instant {
         let mut paid_until = self.lock();
@@ -266,6 +279,20 @@ mod tests {
         assert_eq!(begun.elapsed(), took, "no debt that way");
         let seen = client.snapshot();
         assert_eq!((seen.bytes_up, seen.bytes_down), (100_000, 1000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn datagrams_above_the_rate_are_dropped() {
+        let client = client("rate=8mbit");
+        let mut passed = 0;
+        for _ in 0..1000 {
+            // Twice the rate.
+            passed += usize::from(client.pay_down(2000));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!((450..650).contains(&passed), "{passed}");
+        assert_eq!(client.snapshot().bytes_down, passed as u64 * 2000);
+        assert!(client.pay_up(1000), "the other way has no debt");
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,6 +32,21 @@ pub trait TunnelStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     fn poll_broken(&mut self, _cx: &mut Context<'_>) -> Poll<io::Error> {
         Poll::Pending
     }
+
+    /// Sends a datagram beside the stream; it comes once or not at all. The default
+    /// cannot.
+    ///
+    /// # Errors
+    /// It is too long, the tunnel carries none, or it has broken.
+    fn send_datagram(&mut self, _data: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Ready with the next datagram that came beside the stream; a bounded number waits
+    /// from the first call on. The default never has one.
+    fn poll_datagram(&mut self, _cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        Poll::Pending
+    }
 }
 
 /// Reset codes that the two proxies use on the wire.

@@ -157,7 +157,7 @@ async fn a_password_is_required_and_checked() {
 #[tokio::test]
 async fn other_commands_get_code_7() {
     let rig = rig(Plan::default()).await;
-    for command in [2, 3] {
+    for command in [2, 4] {
         let mut tcp = TcpStream::connect(rig.address).await.expect("listening");
         let request = [5, 1, 0, 5, command, 0, 1, 0, 0, 0, 0, 0, 0];
         let back = exchange(&mut tcp, &request).await;

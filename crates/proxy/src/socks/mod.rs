@@ -5,6 +5,7 @@ pub mod auth;
 pub mod http;
 pub mod parse;
 pub mod reply;
+pub mod udp;
 
 use std::io;
 
@@ -17,12 +18,23 @@ pub use reply::{Dialect, ReplyCode};
 
 use crate::target::Target;
 
+/// What an application wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// A connection by TCP.
+    Connect,
+    /// An association of UDP.
+    Associate,
+}
+
 /// What an application asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocksRequest {
     /// In whose words to answer.
     pub dialect: Dialect,
-    /// What it wants to reach.
+    /// What it wants.
+    pub command: Command,
+    /// What it wants to reach; of an association, where its datagrams will come from.
     pub target: Target,
     /// What it sent after the request without waiting for the reply.
     pub early_data: Vec<u8>,
@@ -69,11 +81,19 @@ where
             }
             Step::Write(bytes) => socket.write_all(&bytes).await?,
             Step::Connect { dialect, target } => {
-                let early_data = negotiation.into_early_data();
                 return Ok(SocksRequest {
                     dialect,
+                    command: Command::Connect,
                     target,
-                    early_data,
+                    early_data: negotiation.into_early_data(),
+                });
+            }
+            Step::Associate { from } => {
+                return Ok(SocksRequest {
+                    dialect: Dialect::Socks5,
+                    command: Command::Associate,
+                    target: from,
+                    early_data: Vec::new(),
                 });
             }
             Step::Refuse { bytes, error } => {

@@ -27,6 +27,7 @@ const METHOD_PASSWORD: u8 = 2;
 const METHOD_NO_ACCEPTABLE: u8 = 0xFF;
 
 const COMMAND_CONNECT: u8 = 1;
+const COMMAND_ASSOCIATE: u8 = 3;
 
 /// What the driver has to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,12 @@ pub enum Step {
         dialect: Dialect,
         /// What it wants to reach.
         target: Target,
+    },
+    /// The application asks by SOCKS5 for an association of UDP.
+    Associate {
+        /// Where its datagrams will come from, as far as it knows: address and port
+        /// may be zero.
+        from: Target,
     },
     /// Send this, if anything, and close.
     Refuse {
@@ -85,8 +92,8 @@ pub enum SocksError {
         /// The byte.
         version: u8,
     },
-    /// BIND, UDP ASSOCIATE or something unknown.
-    #[error("command {command} is not supported; only CONNECT is")]
+    /// BIND or something unknown; UDP ASSOCIATE outside SOCKS5.
+    #[error("command {command} is not supported; CONNECT is, and UDP ASSOCIATE by SOCKS5")]
     Command {
         /// The command byte.
         command: u8,
@@ -149,7 +156,8 @@ impl<'a> Negotiation<'a> {
     /// [`MESSAGE_LEN_MAX`] bytes are held, [`HEAD_LEN_MAX`] of HTTP.
     ///
     /// # Panics
-    /// If called again after [`Step::Connect`] or [`Step::Refuse`].
+    /// If called again after [`Step::Connect`], [`Step::Associate`] or
+    /// [`Step::Refuse`].
     pub fn step(&mut self) -> Step {
         assert!(self.state != State::Done, "the negotiation has ended");
         let step = match self.state {
@@ -157,7 +165,7 @@ impl<'a> Negotiation<'a> {
             State::Password => self.password(),
             State::Request5 | State::Done => self.request5(),
         };
-        if matches!(step, Step::Connect { .. } | Step::Refuse { .. }) {
+        if !matches!(step, Step::Read | Step::Write(_)) {
             self.state = State::Done;
         }
         step
@@ -262,6 +270,10 @@ impl<'a> Negotiation<'a> {
         // lost in the reset that unread bytes would cause.
         match request::parse_target(address) {
             Ok(None) => Step::Read,
+            Ok(Some((from, len))) if *command == COMMAND_ASSOCIATE => {
+                self.buf.drain(..3 + len);
+                Step::Associate { from }
+            }
             Ok(Some(_)) if *command != COMMAND_CONNECT => refuse(
                 ReplyCode::CommandNotSupported,
                 SocksError::Command { command: *command },

@@ -15,6 +15,8 @@ struct Outcome {
 enum End {
     Waiting,
     Connect(Dialect, String, Vec<u8>),
+    /// From where.
+    Associate(String),
     Refused(SocksError),
 }
 
@@ -43,6 +45,10 @@ fn negotiate(credentials: Option<&Credentials>, pieces: &[&[u8]]) -> Outcome {
                         early.extend_from_slice(later);
                     }
                     let end = End::Connect(dialect, target.to_string(), early);
+                    return Outcome { written, end };
+                }
+                Step::Associate { from } => {
+                    let end = End::Associate(from.to_string());
                     return Outcome { written, end };
                 }
                 Step::Refuse { bytes, error } => {
@@ -169,6 +175,18 @@ fn a_password_nobody_asked_for_is_taken() {
 }
 
 #[test]
+fn an_association_says_where_its_datagrams_will_come_from() {
+    for (request, from) in [
+        (&b"\x05\x03\x00\x01\0\0\0\0\0\0"[..], "0.0.0.0:0"),
+        (b"\x05\x03\x00\x01\xC0\x00\x02\x07\x00\x50", "192.0.2.7:80"),
+    ] {
+        let outcome = negotiate(None, &[b"\x05\x01\x00", request]);
+        assert_eq!(outcome.written, [5, 0], "the answer follows later");
+        assert_eq!(outcome.end, End::Associate(from.to_owned()));
+    }
+}
+
+#[test]
 fn other_commands_and_address_types_get_their_codes() {
     for (request, code, error) in [
         (
@@ -177,9 +195,9 @@ fn other_commands_and_address_types_get_their_codes() {
             SocksError::Command { command: 2 },
         ),
         (
-            b"\x05\x03\x00\x01\0\0\0\0\0\0",
+            b"\x05\x04\x00\x01\0\0\0\0\0\0",
             7,
-            SocksError::Command { command: 3 },
+            SocksError::Command { command: 4 },
         ),
         (b"\x05\x01\x00\x02", 8, SocksError::AddressType { kind: 2 }),
         (
