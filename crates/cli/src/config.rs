@@ -1,9 +1,9 @@
-//! `--config FILE`: any option of `ctcp server`, `client` or `connect` from a
-//! TOML file.
+//! `--config FILE`: any option of `ctcp server`, `client`, `connect`, `ping` or
+//! `speedtest` from a TOML file.
 //!
 //! A key is an option's name without its dashes: `listen = "0.0.0.0:4500"`. Keys
-//! outside tables hold for every command; `[server]`, `[client]` and `[connect]`
-//! for that one. The command line wins, then the environment, then the file, then
+//! outside tables hold for every command; `[server]`, `[client]`, `[connect]`, `[ping]`
+//! and `[speedtest]` for that one. The command line wins, then the environment, then the file, then
 //! the default.
 //!
 //! What the file says is put among the arguments, where neither the command line

@@ -23,12 +23,14 @@ mod model;
 mod observe;
 mod output;
 mod paths;
+mod ping;
 mod redirect_rules;
 mod server;
 mod shell;
 mod signals;
 #[cfg(feature = "lab")]
 mod sim;
+mod speedtest;
 mod state;
 mod status;
 mod supervisor;
@@ -82,6 +84,10 @@ enum Command {
     Client(Box<client::ClientArgs>),
     /// Carry one connection on stdin and stdout, for ssh, rsync and git
     Connect(Box<connect::ConnectArgs>),
+    /// Ping the server on each path: round trips, loss in each direction
+    Ping(Box<ping::PingArgs>),
+    /// Test what CTCP moves between here and the server, each way
+    Speedtest(Box<speedtest::SpeedtestArgs>),
     /// Show the paths there could be, and the routes they need
     Paths(paths::PathsArgs),
     /// Print the rules of nftables that lead a network's connections to
@@ -202,6 +208,8 @@ fn run_async(command: Command) -> Result<(), Failure> {
             Command::Server(args) => server::run(*args).await,
             Command::Client(args) => client::run(*args).await,
             Command::Connect(args) => connect::run(*args).await,
+            Command::Ping(args) => ping::run(*args).await,
+            Command::Speedtest(args) => speedtest::run(*args).await,
             Command::Paths(args) => paths::run(args).await,
             Command::Send(args) => files::send(*args).await,
             Command::Receive(args) => files::receive(*args).await,
