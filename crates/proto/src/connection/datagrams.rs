@@ -19,6 +19,10 @@ const OUTGOING_MAX: usize = 128;
 /// Datagrams that wait to be read, at most.
 const INCOMING_MAX: usize = 256;
 
+/// Datagrams in a row while symbols wait: then these have a turn, so that streams go on
+/// whatever an application pours out beside them.
+const IN_A_ROW_MAX: u32 = 16;
+
 /// Why a datagram was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DatagramError {
@@ -45,6 +49,8 @@ pub(super) struct Datagrams {
     outgoing: VecDeque<(StreamId, Vec<u8>)>,
     incoming: VecDeque<(StreamId, Vec<u8>)>,
     dropped: u64,
+    /// Sent since symbols had a turn.
+    in_a_row: u32,
 }
 
 impl Datagrams {
@@ -64,7 +70,17 @@ impl Datagrams {
     }
 
     pub(super) fn pop(&mut self) -> Option<(StreamId, Vec<u8>)> {
+        self.in_a_row += 1;
         self.outgoing.pop_front()
+    }
+
+    /// Whether symbols that wait have a turn now; it is theirs then.
+    pub(super) fn yields(&mut self) -> bool {
+        let is_over = self.in_a_row >= IN_A_ROW_MAX;
+        if is_over {
+            self.in_a_row = 0;
+        }
+        is_over
     }
 
     fn push(&mut self, stream: StreamId, data: &[u8]) {

@@ -422,7 +422,7 @@ impl Connection {
     }
 
     /// A datagram of the application: it pays a token as a symbol does, and goes
-    /// before symbols, as it does not wait.
+    /// before symbols, a few at a time, as it does not wait.
     fn transmit_datagram(
         &mut self,
         now: Instant,
@@ -441,7 +441,7 @@ impl Connection {
             path.is_app_limited = false;
             return None;
         }
-        if !path.may_send(now) {
+        if !path.may_send(now) || self.has_symbols_to_send() && self.datagrams.yields() {
             return None;
         }
         let (stream, data) = self.datagrams.pop()?;
