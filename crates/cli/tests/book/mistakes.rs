@@ -39,6 +39,14 @@ pub(crate) fn mistakes_are_answered_with_the_remedy(is_root: bool) {
     let said = ["…make room…"];
     world.run(&fails("there", receive, 1, &said));
     world.run(&fails("here", "ctcp send photos/ --to -", 1, &said));
-    world.run(&fails("there", "! grep -x film.mp4 names", 0, &[]));
+    // Written once the receiver has ended.
+    let names = "until [ -s names ]; do sleep 0.1; done; ! grep -x film.mp4 names";
+    world.run(&fails("there", names, 0, &[]));
+
+    // A folder that takes nothing.
+    let receive = "mkdir -p locked && mount -t tmpfs -o ro none locked && \
+                   ctcp receive --public there.example locked";
+    let said = ["…locked: Read-only file system…folder that can be written…"];
+    world.run(&fails("there", receive, 2, &said));
     world.end();
 }
