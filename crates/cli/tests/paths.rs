@@ -6,6 +6,7 @@
 mod common;
 
 use std::process::{Command, ExitCode, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,10 +27,18 @@ fn main() -> ExitCode {
         eprintln!("SKIPPED: {reason}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 6] = [
         (
             "a_download_outlives_its_interfaces_and_addresses",
             a_download_outlives_its_interfaces_and_addresses,
+        ),
+        (
+            "paths_of_both_families_carry_one_download",
+            paths_of_both_families_carry_one_download,
+        ),
+        (
+            "a_path_that_ends_in_errors_is_left_and_comes_back",
+            a_path_that_ends_in_errors_is_left_and_comes_back,
         ),
         (
             "what_cannot_be_is_named_and_the_rest_carries_on",
@@ -74,6 +83,11 @@ struct Lan {
 
 impl Lan {
     fn start() -> Self {
+        Self::start_on("0.0.0.0:4500")
+    }
+
+    /// The server listens there.
+    fn start_on(listen: &str) -> Self {
         let link = || LinkConfig::new(Rate::mbit(16), millis(15)).queue_bdp(1.0, millis(30));
         let mut config = NetworkConfig::single(link(), link());
         config.add_path(link(), link());
@@ -81,7 +95,7 @@ impl Lan {
         let network = Network::start(config).expect("a network");
         let (server_key, client_key) = (Key::generate(), Key::generate());
         let right = network.namespace("right").expect("it has one");
-        let start = || common::start_server(&server_key, &client_key, "0.0.0.0:4500");
+        let start = || common::start_server(&server_key, &client_key, listen);
         let server = right.run(start).expect("a thread");
         let web = right.run(Web::start).expect("a thread");
         Self {
@@ -126,13 +140,44 @@ impl Lan {
         );
     }
 
+    /// Downloads again and again, from now until `act` is through: what it does
+    /// happens under way, however slow the machine. The first has `len` bytes.
+    fn while_downloading(&self, client: &Ctcp, len: usize, act: impl FnOnce()) {
+        /// Set when `act` is through, or has failed.
+        struct End<'a>(&'a AtomicBool);
+
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let transfer = scope.spawn(|| {
+                self.download(client, 7, len);
+                while !is_over.load(Ordering::Relaxed) {
+                    self.download(client, 7, BYTES_A_ROUND / 4);
+                }
+            });
+            let end = End(&is_over);
+            act();
+            drop(end);
+            transfer.join().expect("every byte arrives");
+        });
+    }
+
     /// Runs `ip` on the client's side.
     fn ip(&self, line: &str) -> Output {
-        let run = || Command::new("ip").args(line.split(' ')).output();
-        let output = self.left().run(run).expect("a thread").expect("it runs");
-        assert_ok(&output);
-        output
+        ip_in(self.left(), line)
     }
+}
+
+fn ip_in(namespace: &Namespace, line: &str) -> Output {
+    let run = || Command::new("ip").args(line.split(' ')).output();
+    let output = namespace.run(run).expect("a thread").expect("it runs");
+    assert_ok(&output);
+    output
 }
 
 /// The value of a result line of a client that prints JSON.
@@ -195,10 +240,9 @@ fn a_download_outlives_its_interfaces_and_addresses() {
         act();
         wait_for(client, part, before + 1);
     };
-    thread::scope(|scope| {
-        let transfer = scope.spawn(|| lan.download(client, 7, len));
+    lan.while_downloading(client, len, || {
         let mut addresses = ["10.77.0.1", "10.77.0.77"];
-        for round in 0..len / BYTES_A_ROUND {
+        for _ in 0..len / BYTES_A_ROUND {
             wait_until("both paths carry", PATIENCE, || busy_paths(client) == 2);
 
             says("path path1@10.77.1.2:4500 from 10.77.1.1 has gone", &|| {
@@ -225,10 +269,7 @@ fn a_download_outlives_its_interfaces_and_addresses() {
             lan.ip("link set path1 up");
             lan.ip("link set path0 up");
             wait_until("both carry again", PATIENCE, || busy_paths(client) == 2);
-            let is_finished = transfer.is_finished();
-            assert!(!is_finished, "too short to tell, in round {round}");
         }
-        transfer.join().expect("every byte arrives");
     });
     assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
     let lines = client.stderr();
@@ -236,6 +277,49 @@ fn a_download_outlives_its_interfaces_and_addresses() {
     if len > BYTES_A_ROUND {
         println!("{lines}\n{len} bytes arrived as they were sent");
     }
+}
+
+fn paths_of_both_families_carry_one_download() {
+    if !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        eprintln!("SKIPPED: this kernel has no IPv6");
+        return;
+    }
+    let lan = Lan::start_on("[::]:4500");
+    let right = lan.network.namespace("right").expect("it has one");
+    for (namespace, address) in [(lan.left(), "fd00:77::1"), (right, "fd00:77::2")] {
+        let address = address.parse().expect("an address");
+        (namespace.add_address("path1", address, 64)).expect("the device is there");
+    }
+    let paths = ["path0", "path1@[fd00:77::2]:4500"];
+    let client = lan.client("10.77.0.2:4500", &paths);
+    wait_for(&client, "path path1@[fd00:77::2]:4500 is up: fd00:77::1", 1);
+    lan.while_downloading(&client, BYTES_A_ROUND / 4, || {
+        wait_until("both carry", PATIENCE, || busy_paths(&client) == 2);
+        // The first path, over which it connected, goes, and comes back.
+        lan.ip("link set path0 down");
+        wait_for(&client, "path path0 from 10.77.0.1 has gone", 1);
+        lan.ip("link set path0 up");
+        wait_until("both carry again", PATIENCE, || busy_paths(&client) == 2);
+    });
+    assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
+}
+
+/// The server's host says at once that it knows no way, as it does after an ICMP
+/// error.
+fn a_path_that_ends_in_errors_is_left_and_comes_back() {
+    let lan = Lan::start();
+    let right = lan.network.namespace("right").expect("it has one");
+    let paths = ["path0", "path1@10.77.1.2:4500"];
+    let client = lan.client("10.77.0.2:4500", &paths);
+    wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
+    lan.while_downloading(&client, BYTES_A_ROUND / 4, || {
+        wait_until("both carry", PATIENCE, || busy_paths(&client) == 2);
+        ip_in(right, "route add unreachable 10.77.1.1/32");
+        wait_until("one is left", PATIENCE, || busy_paths(&client) == 1);
+        ip_in(right, "route del unreachable 10.77.1.1/32");
+        wait_until("both carry again", PATIENCE, || busy_paths(&client) == 2);
+    });
+    assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
 }
 
 fn what_cannot_be_is_named_and_the_rest_carries_on() {
