@@ -24,7 +24,7 @@ use crate::clock::wall_nanos;
 use crate::connection::Connection;
 use crate::endpoint::EndpointShared;
 use crate::shared::{ConnectionShared, lock};
-use crate::socket::{LOTS, Lots, Outgoing, Socket};
+use crate::socket::{LOTS, Lots, Outgoing, Sent, Socket};
 use crate::sockets::{SocketId, Sockets};
 use crate::timer::Timer;
 
@@ -53,8 +53,10 @@ pub(crate) struct Driver {
     /// Connections that `arrivals` speak of.
     receivers: Vec<Arc<ConnectionShared>>,
     out: Vec<u8>,
-    /// The rest of `out`, which the send buffer had no room for.
-    unsent: Option<Unsent>,
+    /// What the send buffers had no room for, in the order in which it was to
+    /// leave: of each path of a connection little more than one batch, as the path
+    /// counts as blocked meanwhile. The other paths go on.
+    unsent: VecDeque<Unsent>,
     /// Spare for wakers.
     wakers: Vec<Waker>,
     /// When to end, whatever is left to send.
@@ -75,12 +77,26 @@ struct Arrival {
 }
 
 struct Unsent {
+    connection: Arc<ConnectionShared>,
+    path: PathId,
     socket: SocketId,
     remote: SocketAddr,
     source: Option<IpAddr>,
     ecn: Option<Ecn>,
     segment_len: usize,
-    start: usize,
+    contents: Vec<u8>,
+}
+
+impl Unsent {
+    fn outgoing(&self) -> Outgoing<'_> {
+        Outgoing {
+            remote: self.remote,
+            source: self.source,
+            ecn: self.ecn,
+            contents: &self.contents,
+            segment_len: self.segment_len,
+        }
+    }
 }
 
 /// Whether there may be more to do at once.
@@ -103,7 +119,7 @@ impl Driver {
             arrivals: Vec::new(),
             receivers: Vec::new(),
             out: Vec::new(),
-            unsent: None,
+            unsent: VecDeque::new(),
             wakers: Vec::new(),
             stops_at: None,
         })
@@ -122,11 +138,14 @@ impl Driver {
             work = Work::More;
         }
         self.flush(cx);
-        while self.unsent.is_none()
-            && let Some(connection) = self.queue.pop_front()
-        {
+        let blocked_before = self.unsent.len();
+        while let Some(connection) = self.queue.pop_front() {
             work = Work::More;
             self.serve(now, &connection);
+        }
+        if self.unsent.len() > blocked_before {
+            // Asks to be told of room.
+            self.flush(cx);
         }
         work
     }
@@ -156,7 +175,9 @@ impl Driver {
     fn move_to(&mut self, socket: Socket) {
         let local = socket.local_addr();
         self.sockets.replace_own(socket);
-        self.unsent = None;
+        for unsent in std::mem::take(&mut self.unsent) {
+            self.unblock(&unsent.connection, unsent.path);
+        }
         for connection in self.shared.all_connections() {
             {
                 let mut state = connection.lock();
@@ -346,9 +367,6 @@ impl Driver {
                 is_through = true;
                 break;
             }
-            if self.unsent.is_some() {
-                break;
-            }
         }
         let (news, is_drained) = {
             let mut state = connection.lock();
@@ -387,7 +405,7 @@ impl Driver {
     }
 
     /// Sends one batch; false if there is none.
-    fn send_batch(&mut self, now: Instant, connection: &ConnectionShared) -> bool {
+    fn send_batch(&mut self, now: Instant, connection: &Arc<ConnectionShared>) -> bool {
         let (transmit, source, route) = {
             let mut state = connection.lock();
             let now = state.advance(now);
@@ -398,55 +416,84 @@ impl Driver {
             let path = transmit.path;
             (transmit, state.source(path), state.route(path))
         };
-        let names_source = (self.sockets.get(route)).is_some_and(Socket::is_wildcard);
-        self.unsent = Some(Unsent {
+        let Some(socket) = self.sockets.get(route) else {
+            // Its path has been closed.
+            return true;
+        };
+        let mut unsent = Unsent {
+            connection: connection.clone(),
+            path: transmit.path,
             socket: route,
             remote: transmit.remote,
-            source: source.filter(|_| names_source),
+            source: source.filter(|_| socket.is_wildcard()),
             ecn: transmit.ecn,
             segment_len: transmit.segment_len,
-            start: 0,
-        });
-        if self.send_unsent() {
+            contents: std::mem::take(&mut self.out),
+        };
+        let is_first = self.unsent.iter().all(|unsent| unsent.socket != route);
+        let sent = match is_first {
+            true => socket.send(&unsent.outgoing()),
+            false => Sent::NOTHING,
+        };
+        if sent.is_without_way {
             let mut state = connection.lock();
             let now = state.advance(now);
             state.proto.on_path_error(now, transmit.path);
         }
-        true
-    }
-
-    /// Sends what is left; answers whether the system knows no way.
-    fn send_unsent(&mut self) -> bool {
-        let Some(unsent) = &mut self.unsent else {
-            return false;
-        };
-        let Some(socket) = self.sockets.get(unsent.socket) else {
-            // Its path has been closed.
-            self.unsent = None;
-            return false;
-        };
-        let sent = socket.send(&Outgoing {
-            remote: unsent.remote,
-            source: unsent.source,
-            ecn: unsent.ecn,
-            contents: &self.out[unsent.start..],
-            segment_len: unsent.segment_len,
-        });
-        unsent.start += sent.bytes;
-        if unsent.start == self.out.len() {
-            self.unsent = None;
+        if sent.bytes == unsent.contents.len() {
+            self.out = unsent.contents;
+        } else {
+            unsent.contents.drain(..sent.bytes);
+            let mut state = connection.lock();
+            state.proto.set_path_blocked(transmit.path, true);
+            drop(state);
+            self.unsent.push_back(unsent);
         }
-        sent.is_without_way
+        true
     }
 
     /// Sends what had no room before, and else asks to be told of room.
     fn flush(&mut self, cx: &mut Context<'_>) {
-        while let Some(unsent) = &self.unsent {
-            let socket = self.sockets.get(unsent.socket);
-            if socket.is_some_and(|socket| socket.poll_writable(cx).is_pending()) {
-                break;
+        if self.unsent.is_empty() {
+            return;
+        }
+        let mut full: Vec<SocketId> = Vec::new();
+        let mut freed = Vec::new();
+        for mut unsent in std::mem::take(&mut self.unsent) {
+            let is_full = full.contains(&unsent.socket);
+            while !is_full && let Some(socket) = self.sockets.get(unsent.socket) {
+                if socket.poll_writable(cx).is_pending() {
+                    full.push(unsent.socket);
+                    break;
+                }
+                let sent = socket.send(&unsent.outgoing());
+                unsent.contents.drain(..sent.bytes);
+                if unsent.contents.is_empty() {
+                    break;
+                }
             }
-            self.send_unsent();
+            let is_open = self.sockets.get(unsent.socket).is_some();
+            if is_open && !unsent.contents.is_empty() {
+                self.unsent.push_back(unsent);
+            } else {
+                freed.push((unsent.connection, unsent.path));
+            }
+        }
+        for (connection, path) in freed {
+            self.unblock(&connection, path);
+        }
+    }
+
+    /// There is room for a path again, unless more of it waits.
+    fn unblock(&mut self, connection: &Arc<ConnectionShared>, path: PathId) {
+        let handle = connection.handle;
+        let mut waiting = self.unsent.iter();
+        if waiting.any(|unsent| unsent.connection.handle == handle && unsent.path == path) {
+            return;
+        }
+        connection.lock().proto.set_path_blocked(path, false);
+        if connection.enqueue() {
+            self.queue.push_back(connection.clone());
         }
     }
 
@@ -468,7 +515,7 @@ impl Driver {
     /// Whether a stopping endpoint has nothing left to say.
     fn is_finished(&self) -> bool {
         self.stops_at.is_some_and(|at| {
-            (self.queue.is_empty() && self.unsent.is_none()) || self.shared.clock.now() >= at
+            (self.queue.is_empty() && self.unsent.is_empty()) || self.shared.clock.now() >= at
         })
     }
 }

@@ -146,6 +146,14 @@ pub(crate) struct Sent {
     pub(crate) is_without_way: bool,
 }
 
+impl Sent {
+    /// It was not tried.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        is_without_way: false,
+    };
+}
+
 /// Where one call's datagrams lie, and what came with them.
 pub(crate) struct Lots {
     bytes: Box<[u8]>,

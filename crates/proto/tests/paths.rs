@@ -292,6 +292,157 @@ fn a_path_that_changes_every_five_seconds_is_followed() {
     }
 }
 
+/// A link that loses everything.
+fn dead(link: &LinkConfig) -> LinkConfig {
+    link.clone().loss(LossModel::Bernoulli(LossRate::ONE))
+}
+
+/// The data direction lives, what acknowledges it does not: acknowledgements take
+/// the other path, and both carry on.
+#[test]
+fn a_path_that_is_dead_towards_the_server_goes_on_carrying_data() {
+    for (seed, place) in [(21, 0), (22, 1), (23, 0), (24, 1)] {
+        let links = [link(20, 20), link(10, 60)];
+        let mut world = bonded(seed, &links);
+        let mut download = Download::begin(&mut world, u64::MAX);
+        world.run_until(seconds(4), |world| download.pump(world));
+        world.set_links(place, dead(&links[place]), links[place].clone());
+        download.gap = (Duration::ZERO, world.now);
+        world.run_until(seconds(2), |world| download.pump(world));
+        let path = PathId(place as u32);
+        assert!(world.saw_path(Which::Client, PathEvent::Down(path)));
+        let before = download.read;
+        world.run_until(seconds(4), |world| download.pump(world));
+        let mbit = (download.read - before) as f64 * 8.0 / 4e6;
+        println!(
+            "path {place} dead up: {mbit:.1} Mbit/s, gap {:?}",
+            download.gap.0
+        );
+        assert!(download.gap.0 <= millis(400), "{:?}", download.gap);
+        assert!(mbit > 24.0, "{mbit} Mbit/s of 30");
+        world.set_links(place, links[place].clone(), links[place].clone());
+        assert!(world.run_until(seconds(6), |world| {
+            download.pump(world);
+            state(world, Which::Client, path) == Some(PathState::Active)
+        }));
+    }
+}
+
+/// The other way round: it carries nothing, and the rest is not held up.
+#[test]
+fn a_path_that_is_dead_towards_the_client_is_left() {
+    for (seed, place) in [(25, 0), (26, 1)] {
+        let links = [link(20, 20), link(10, 60)];
+        let mut world = bonded(seed, &links);
+        let mut download = Download::begin(&mut world, u64::MAX);
+        world.run_until(seconds(4), |world| download.pump(world));
+        world.set_links(place, links[place].clone(), dead(&links[place]));
+        download.gap = (Duration::ZERO, world.now);
+        world.run_until(seconds(3), |world| download.pump(world));
+        let before = download.read;
+        world.run_until(seconds(3), |world| download.pump(world));
+        let mbit = (download.read - before) as f64 * 8.0 / 3e6;
+        println!(
+            "path {place} dead down: {mbit:.1} Mbit/s, gap {:?}",
+            download.gap.0
+        );
+        assert!(download.gap.0 <= millis(400), "{:?}", download.gap);
+        let alone = [10.0, 20.0][place];
+        assert!(mbit > 0.85 * alone, "{mbit} Mbit/s of {alone}");
+        world.set_links(place, links[place].clone(), links[place].clone());
+        let path = PathId(place as u32);
+        assert!(world.run_until(seconds(6), |world| {
+            download.pump(world);
+            state(world, Which::Server, path) == Some(PathState::Active)
+        }));
+    }
+}
+
+/// The client sends nothing but acknowledgements, and learns of it all the same.
+#[test]
+fn an_end_that_only_receives_notices_that_a_path_died() {
+    for (links, place) in [
+        ([link(20, 20), link(10, 100)], 0),
+        ([link(20, 20), link(10, 100)], 1),
+        ([link(10, 100), link(10, 100)], 0),
+    ] {
+        let mut world = bonded(27, &links);
+        let mut download = Download::begin(&mut world, u64::MAX);
+        world.run_until(seconds(4), |world| download.pump(world));
+        world.networks[place].is_dead = true;
+        let death = world.now;
+        let path = PathId(place as u32);
+        assert!(world.run_until(seconds(4), |world| {
+            download.pump(world);
+            world.saw_path(Which::Client, PathEvent::Down(path))
+        }));
+        let took = world.now - death;
+        println!(
+            "path {place} of {:?}: down after {took:?}",
+            links[place].delay * 2
+        );
+        // A question every 125 ms or round trip, and its silence.
+        let rtt = links[place].delay * 2;
+        assert!(took <= millis(450) + rtt * 3, "{took:?}");
+    }
+}
+
+/// It asks while data comes, not for ever.
+#[test]
+fn an_idle_connection_over_two_paths_stays_idle() {
+    let mut world = bonded(28, &[link(10, 20), link(10, 60)]);
+    let mut download = Download::begin(&mut world, 500_000);
+    assert!(world.run_until(seconds(5), |world| download.pump(world)));
+    world.run_for(seconds(10));
+    let sent = |world: &mut Multi| -> u64 {
+        [Which::Client, Which::Server]
+            .into_iter()
+            .flat_map(|which| [PathId(0), PathId(1)].map(|path| (which, path)))
+            .map(|(which, path)| packets(world, which, path))
+            .sum()
+    };
+    let before = sent(&mut world);
+    world.run_for(seconds(20));
+    let count = sent(&mut world) - before;
+    assert!(count <= 20, "{count} packets in 20 s of nothing");
+}
+
+/// The buffer of one path's socket is full: the other goes on, and takes over what
+/// the silent one has; room again, both carry.
+#[test]
+fn a_path_whose_buffer_stays_full_holds_up_nothing() {
+    let mut world = bonded(29, &[link(20, 20), link(10, 60)]);
+    let mut download = Download::begin(&mut world, u64::MAX);
+    world.run_until(seconds(4), |world| download.pump(world));
+    let path = PathId(0);
+    let block = |world: &mut Multi, path, is_blocked| {
+        let server = world.connection(Which::Server).unwrap();
+        server.set_path_blocked(path, is_blocked);
+        world.drain();
+    };
+    block(&mut world, path, true);
+    let sent = packets(&mut world, Which::Server, path);
+    download.gap = (Duration::ZERO, world.now);
+    world.run_until(seconds(2), |world| download.pump(world));
+    let before = download.read;
+    world.run_until(seconds(2), |world| download.pump(world));
+    let mbit = (download.read - before) as f64 * 8.0 / 2e6;
+    assert!(mbit > 8.0, "{mbit} Mbit/s of 10");
+    assert!(download.gap.0 <= millis(400), "{:?}", download.gap);
+    assert_eq!(packets(&mut world, Which::Server, path), sent);
+
+    // Both: nothing leaves, and nothing spins.
+    block(&mut world, PathId(1), true);
+    world.run_until(seconds(2), |world| download.pump(world));
+    block(&mut world, path, false);
+    block(&mut world, PathId(1), false);
+    world.run_until(seconds(3), |world| download.pump(world));
+    let before = download.read;
+    world.run_until(seconds(3), |world| download.pump(world));
+    let mbit = (download.read - before) as f64 * 8.0 / 3e6;
+    assert!(mbit > 24.0, "{mbit} Mbit/s of 30");
+}
+
 #[test]
 fn all_paths_down_for_20_s_end_nothing() {
     let mut world = bonded(7, &[link(10, 20), link(10, 60)]);

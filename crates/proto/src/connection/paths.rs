@@ -348,6 +348,21 @@ impl Connection {
         }
     }
 
+    /// The driver can hand over nothing more on the path, as the buffer of its
+    /// socket is full, or it can again: meanwhile [`Connection::poll_transmit`] has
+    /// nothing for it, but for what was ready before. Unknown paths do not matter.
+    pub fn set_path_blocked(&mut self, path: PathId, is_blocked: bool) {
+        if let Some(index) = self.path_index(path) {
+            self.paths[index].is_blocked = is_blocked;
+        }
+    }
+
+    /// Whether another path can say what this one cannot.
+    pub(super) fn has_way_beside(&self, path: &Path) -> bool {
+        let mut others = self.paths.iter().filter(|other| other.id != path.id);
+        others.any(|other| other.is_validated && other.remote_id.is_some() && !other.is_blocked)
+    }
+
     /// A place in the arrays over paths.
     fn free_slot(&self) -> Option<usize> {
         (0..PATHS_MAX).find(|slot| self.paths.iter().all(|path| path.slot != *slot))
@@ -575,7 +590,8 @@ impl Connection {
     }
 
     /// Which paths may carry symbols: those that are validated and alive, and
-    /// backups only if nothing else is; if none is alive, any.
+    /// backups only if nothing else is; if none is alive, any. One that is blocked
+    /// for a moment leaves nothing to backups; if it stays so, it falls silent.
     pub(super) fn usable_paths(&self) -> [bool; PATHS_MAX] {
         let rank = |path: &Path| (path.state(), path.usage.is_backup);
         let is_ready = |path: &&Path| path.is_validated && path.remote_id.is_some();
@@ -584,6 +600,7 @@ impl Connection {
         for (path, usable) in self.paths.iter().zip(&mut usable) {
             // While none is alive each may be the first to answer.
             *usable = is_ready(&path)
+                && !path.is_blocked
                 && match best {
                     Some((PathState::Active, _)) => Some(rank(path)) == best,
                     _ => true,

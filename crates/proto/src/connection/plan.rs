@@ -78,16 +78,12 @@ impl Connection {
                 let key = |index: u8| {
                     let index = usize::from(index);
                     let view = &views.list[index];
-                    (
-                        !view.is_usable,
-                        self.paths[index].state(),
-                        view.delivery_seconds(),
-                    )
+                    let path = &self.paths[index];
+                    let rank = (path.is_blocked, !view.is_usable, path.state());
+                    (rank, view.delivery_seconds())
                 };
                 let (one, other) = (key(*one), key(*other));
-                (one.0, one.1)
-                    .cmp(&(other.0, other.1))
-                    .then(one.2.total_cmp(&other.2))
+                one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
             });
         }
         order

@@ -254,6 +254,7 @@ impl Connection {
             && let Some(index) = self.path_index(arrival.path)
         {
             self.paths[index].quiet_asked = 0;
+            self.paths[index].last_symbol = arrival.now;
         }
         if is_eliciting && let Some(index) = self.path_index(arrival.path) {
             let wants_ack_now = arrival.flags.wants_ack_now();

@@ -1,6 +1,6 @@
 //! What is due when. Every part states its own deadline; the earliest counts.
 
-use ctcp_units::{Duration, Instant, seconds};
+use ctcp_units::{Duration, Instant, millis, seconds};
 
 use super::plan::Choice;
 use super::receive::note;
@@ -14,6 +14,10 @@ const QUIET: Duration = seconds(1);
 /// So often, after one, two and then four times this; from then on keep-alive
 /// must do.
 const QUIET_ASKED_MAX: u32 = 6;
+/// An end that only receives on one of several paths asks so often whether it is
+/// heard there, if a round trip is not more: it notices that the path has died, or
+/// that its acknowledgements must take another.
+const LISTENING: Duration = millis(125);
 
 impl Connection {
     /// When to call [`Connection::handle_timeout`] if nothing happens before.
@@ -27,12 +31,19 @@ impl Connection {
                 let paths = self.paths.iter().flat_map(|path| {
                     let candidate = path.candidate.filter(|_| path.remote_id.is_some());
                     let is_in_use = path.is_validated;
+                    // What cannot leave has no time at which it should.
+                    let may_leave = !path.is_blocked;
                     [
                         path.deadline(),
-                        path.arrivals.due(),
-                        path.mtu.next_timeout().filter(|_| is_in_use),
-                        candidate.map(|candidate| candidate.due),
+                        path.arrivals
+                            .due()
+                            .filter(|_| may_leave || self.has_way_beside(path)),
+                        path.mtu.next_timeout().filter(|_| is_in_use && may_leave),
+                        candidate
+                            .map(|candidate| candidate.due)
+                            .filter(|_| may_leave),
                         self.keep_alive_deadline(path),
+                        self.listening_deadline(path),
                     ]
                 });
                 let keys = self.keys.as_ref().and_then(|keys| keys.deadline());
@@ -67,6 +78,14 @@ impl Connection {
         Some(path.last_received.max(path.last_asked) + interval)
     }
 
+    /// When to ask on a path whether this end is heard there.
+    fn listening_deadline(&self, path: &Path) -> Option<Instant> {
+        if self.paths.len() == 1 || !path.is_validated {
+            return None;
+        }
+        Some(path.unheard_since()? + LISTENING.max(path.srtt()))
+    }
+
     /// When the pacer lets go what tokens would pay for already.
     fn pacing_deadline(&self) -> Option<Instant> {
         let has_symbols = self.has_symbols_to_send();
@@ -77,6 +96,7 @@ impl Connection {
         let is_alone = self.paths.len() == 1;
         let ready = self.paths.iter().enumerate().filter(|(index, path)| {
             path.is_validated
+                && !path.is_blocked
                 && path.has_token()
                 && (has_symbols
                     && (is_alone || self.pick(self.now, *index, content_max) != Choice::Nothing)
@@ -109,6 +129,12 @@ impl Connection {
                 let path = &mut self.paths[index];
                 path.last_asked = now;
                 path.quiet_asked = (path.quiet_asked + 1).min(QUIET_ASKED_MAX);
+                path.is_ping_due = true;
+            }
+            let deadline = self.listening_deadline(&self.paths[index]);
+            if deadline.is_some_and(|at| at <= now) {
+                let path = &mut self.paths[index];
+                path.last_asked = now;
                 path.is_ping_due = true;
             }
         }

@@ -58,6 +58,9 @@ impl Connection {
             Phase::Open => {
                 let order = self.path_order(now);
                 order.iter().find_map(|index| {
+                    if self.paths[index].is_blocked {
+                        return None;
+                    }
                     out.clear();
                     self.transmit_on(now, index, index == order.lead(), out, segments_max.max(1))
                 })
@@ -379,7 +382,8 @@ impl Connection {
             return None;
         }
         let stuck = |path: &Path| {
-            is_due(path) && (path.state() != PathState::Active || path.remote_id.is_none())
+            let is_unreliable = path.state() != PathState::Active || path.is_blocked;
+            is_due(path) && (is_unreliable || path.remote_id.is_none())
         };
         self.paths.iter().position(stuck)
     }

@@ -132,6 +132,10 @@ pub(crate) struct Path {
     pub(crate) is_ping_due: bool,
     /// The application wants a ping, and to know what becomes of it.
     pub(crate) is_ping_wanted: bool,
+    /// The last symbol that came in.
+    pub(crate) last_symbol: Instant,
+    /// The driver can hand over nothing more for it at the moment.
+    pub(crate) is_blocked: bool,
     pub(crate) replay: ReplayWindow,
     pub(crate) arrivals: Arrivals,
     pub(crate) control_log: ControlLog,
@@ -263,6 +267,8 @@ impl Path {
             quiet_asked: 0,
             is_ping_due: false,
             is_ping_wanted: false,
+            last_symbol: now,
+            is_blocked: false,
             replay: ReplayWindow::new(),
             arrivals: Arrivals::new(),
             control_log: ControlLog::default(),
@@ -451,7 +457,8 @@ impl Path {
     }
 
     fn probe_deadline(&self) -> Option<Instant> {
-        if self.ledger.eliciting_open() == 0 {
+        // The next one counts from when this one left, which it cannot.
+        if self.ledger.eliciting_open() == 0 || self.is_blocked {
             return None;
         }
         let timeout = self.probe_timeout();

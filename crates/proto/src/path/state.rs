@@ -18,6 +18,9 @@ const DOWN_ROUNDS: u32 = 3;
 /// last two probe timeouts.
 const EVIDENCE: u64 = 3;
 
+/// An end that sends nothing but questions has no more than these on their way.
+const QUESTIONS: u64 = 8;
+
 /// What may be expected of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathState {
@@ -95,7 +98,11 @@ impl Path {
                 .max(timeout * 2),
             PathState::Down | PathState::Probing => return None,
         };
-        Some(self.watch.since + span)
+        // Packets that come in tell that half of it lives: the few questions or their
+        // answers may have been lost by chance.
+        let is_heard = self.last_received > self.watch.since + timeout;
+        let is_weak = is_heard && open <= QUESTIONS;
+        Some(self.watch.since + span * (1 + u32::from(is_weak)))
     }
 
     /// The state after the silence up to `now`, if that is news.
@@ -111,6 +118,13 @@ impl Path {
         // says.
         self.probes_due = self.probes_due.max(1);
         Some(self.watch.state)
+    }
+
+    /// Since when nothing tells whether the peer hears this end on the path, while
+    /// symbols came from there; none if an answer is being waited for.
+    pub(crate) fn unheard_since(&self) -> Option<Instant> {
+        let since = self.last_progress.max(self.last_asked);
+        (self.ledger.eliciting_open() == 0 && self.last_symbol > since).then_some(since)
     }
 
     /// The driver cannot send on it: silence need not be waited for.
