@@ -39,11 +39,16 @@ fn round_trips_and_losses_of_each_direction_are_told() {
     // Starved of the processor, answers are late, never early.
     let rtt = number(&report["rtt_ms"]["median"]);
     assert!(rtt >= 30.0, "{report}");
-    assert!(
-        (0.12..0.5).contains(&number(&report["out"]["loss"])),
-        "{report}"
-    );
-    assert!(number(&report["back"]["loss"]) < 0.1, "{report}");
+    let out = &report["out"];
+    assert!((0.1..0.5).contains(&number(&out["loss"])), "{report}");
+    // On a busy machine one answer may tell of two pings: of the way back only the sum
+    // is certain.
+    let known = 100.0 - number(&report["unknown"]);
+    let (arrived, back) = (known - number(&out["lost"]), &report["back"]);
+    assert_eq!(number(&back["sent"]), arrived, "{report}");
+    let answered = arrived - number(&back["lost"]);
+    assert_eq!(number(&report["answered"]), answered, "{report}");
+    assert!(answered > 10.0, "{report}");
 
     let output = ping(&["--count", "5", "--interval", "10ms"]);
     assert_ok(&output);
