@@ -263,11 +263,13 @@ fn bytes_are_exact_and_nothing_stalls_whatever_paths_do() {
 
 /// 100637: what followed the close of another path in a packet was passed over,
 /// and acknowledged. 202328: blocks too long for the only path that was no backup
-/// waited until its MTU rose.
+/// waited until its MTU rose. 5057: `mp12` left the oldest block to a quick path that
+/// had died.
 #[test]
 fn seeds_that_once_failed_pass() {
     live(100_637);
     live(202_328);
+    live(5057);
 }
 
 #[test]

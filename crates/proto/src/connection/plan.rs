@@ -231,7 +231,14 @@ impl Connection {
     /// see docs/deviations.md.
     fn repair_of_mp12(&self, index: usize, views: &Views) -> Option<u64> {
         let current = self.sender.oldest_view();
-        let others = mp12::delivered_before(index, views.all()).max(0.0);
+        // What a silent path has in flight was given up: it delivers nothing.
+        let mut alive = Views {
+            list: views.list,
+            len: views.len,
+        };
+        let silent = alive.list.iter_mut().filter(|view| !view.is_usable);
+        silent.for_each(|view| view.in_flight = 0);
+        let others = mp12::delivered_before(index, alive.all()).max(0.0);
         if let Some((block, view)) = current
             && view.falls_short_beside(others)
             && self.carries(index, block)
