@@ -35,6 +35,9 @@ pub(crate) struct TransportArgs {
     #[arg(long, help_heading = "Transport", value_name = "BYTES", env = "CTCP_MTU",
           value_parser = clap::value_parser!(u16).range(576..=65_527))]
     mtu: Option<u16>,
+    /// Start every connection from nothing, also where an earlier one knew the path
+    #[arg(long, help_heading = "Transport", env = "CTCP_FORGET_PATHS")]
+    forget_paths: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,7 @@ impl TransportArgs {
             redundancy: Redundancy::named(&self.redundancy).unwrap_or_default(),
             scheduler: self.scheduler.parse().map_err(Failure::usage)?,
             coupling: self.coupling.parse().map_err(Failure::usage)?,
+            remembers_paths: !self.forget_paths,
             ..TransportConfig::default()
         };
         if let Block(Some(symbols)) = self.block {

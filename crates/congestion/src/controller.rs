@@ -9,6 +9,7 @@ use crate::event::{
     SilenceEvent, SpuriousLossEvent,
 };
 use crate::pacing::window_pacing_rate;
+use crate::params::Remembered;
 
 /// Decides how many packets one path may have in flight, and how fast they
 /// leave.
@@ -61,6 +62,13 @@ pub trait Controller: Send + Debug {
 
     /// Whether the window still grows by a packet an acknowledged packet.
     fn in_slow_start(&self) -> bool;
+
+    /// What a later connection over the same path may be told of it, in
+    /// [`Params::resume`](crate::Params::resume); `None`: nothing yet, or it does not
+    /// model the path.
+    fn learnt(&self) -> Option<Remembered> {
+        None
+    }
 
     /// The name under which the registry knows it.
     fn name(&self) -> &'static str;

@@ -50,8 +50,8 @@ pub use increase::{
 };
 pub use pacing::{PACING_GAIN_AVOIDANCE, PACING_GAIN_SLOW_START, window_pacing_rate};
 pub use params::{
-    AckCounting, HyblaParams, JitterGuard, Mp12BaseRtt, Mp12Params, Params, SatParams, VegasParams,
-    VegasRtt,
+    AckCounting, HyblaParams, JitterGuard, Mp12BaseRtt, Mp12Params, Params, Remembered, SatParams,
+    VegasParams, VegasRtt,
 };
 pub use registry::{
     ControllerInfo, UnknownController, controller_by_name, controllers, resolved_name,

@@ -2,6 +2,8 @@
 
 mod flavours;
 
+use ctcp_units::Duration;
+
 pub use flavours::{HyblaParams, Mp12BaseRtt, Mp12Params, SatParams, VegasParams, VegasRtt};
 
 /// Which round-trip sample `cc14` takes for "the last" one when it backs off.
@@ -55,6 +57,15 @@ impl AckCounting {
     }
 }
 
+/// What a connection found out about a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Remembered {
+    /// Packets a second that it delivered.
+    pub packets_per_second: f64,
+    /// Smallest round trip.
+    pub rtt: Duration,
+}
+
 /// Parameters of the controllers; each uses those it knows.
 ///
 /// Values outside a field's range are held within it by [`Params::clamped`],
@@ -106,6 +117,9 @@ pub struct Params {
     pub vegas: VegasParams,
     /// What `mp12` alone knows.
     pub mp12: Mp12Params,
+    /// What an earlier connection knew of the path, for `auto`: it starts from half
+    /// of it once the round trip is the same.
+    pub resume: Option<Remembered>,
 }
 
 impl Params {
@@ -131,6 +145,7 @@ impl Params {
             veno_backlog: 3.0,
             vegas: VegasParams::linux(),
             mp12: Mp12Params::papers(),
+            resume: None,
         }
     }
 
@@ -189,6 +204,10 @@ impl Params {
             veno_backlog: held(self.veno_backlog, papers.veno_backlog, 0.0, 1000.0),
             vegas: self.vegas.clamped(),
             mp12: self.mp12.clamped(),
+            resume: self.resume.filter(|remembered| {
+                let rate = remembered.packets_per_second;
+                rate.is_finite() && rate > 0.0 && !remembered.rtt.is_zero()
+            }),
         }
     }
 }

@@ -4,8 +4,8 @@ mod support;
 
 use ctcp_congestion::{
     AckCounting, AckEvent, Controller, DeliverySample, EcnEvent, HyblaParams, JitterGuard,
-    LossEstimate, LossEvent, Mp12BaseRtt, Mp12Params, Params, PathChangeEvent, RttSummary,
-    SatParams, SentEvent, SilenceEvent, SpuriousLossEvent, VegasParams, VegasRtt,
+    LossEstimate, LossEvent, Mp12BaseRtt, Mp12Params, Params, PathChangeEvent, Remembered,
+    RttSummary, SatParams, SentEvent, SilenceEvent, SpuriousLossEvent, VegasParams, VegasRtt,
     controller_by_name, controllers,
 };
 use ctcp_units::{Duration, Instant, LossRate, PacketNumber, Random, millis};
@@ -107,6 +107,10 @@ fn any_params(random: &mut Random) -> Params {
             base_rtt: pick(r, &[Mp12BaseRtt::RttMin, Mp12BaseRtt::Srtt]),
             ss_exit_backlog: r.chance(0.5).then(|| any_number(r)),
         },
+        resume: r.chance(0.5).then(|| Remembered {
+            packets_per_second: any_number(r),
+            rtt: any_span(r),
+        }),
     }
 }
 

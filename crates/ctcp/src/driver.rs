@@ -499,15 +499,22 @@ impl Driver {
 
     /// The connection has nothing more to do.
     fn forget(&mut self, connection: &ConnectionShared) {
-        for socket in connection.lock().take_sockets() {
-            self.sockets.remove(socket);
-        }
+        let learnt = {
+            let mut held = connection.lock();
+            for socket in held.take_sockets() {
+                self.sockets.remove(socket);
+            }
+            held.proto.learnt()
+        };
         {
             let mut routing = lock(&self.shared.routing);
             if routing.connections.remove(&connection.handle).is_none() {
                 return;
             }
             routing.proto.forget(connection.handle);
+            if let Some(learnt) = learnt {
+                routing.proto.remember(self.shared.clock.now(), &learnt);
+            }
         }
         self.shared.departure.notify_waiters();
     }

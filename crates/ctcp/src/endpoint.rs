@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use ctcp_proto::{ConnectionHandle, EndpointConfig, PublicKey};
+use ctcp_proto::{ConnectionHandle, EndpointConfig, PublicKey, Remembered};
 use ctcp_units::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -293,6 +293,15 @@ impl Endpoint {
             Ok(()) => 0,
             Err(_) => lock(&shared.routing).connections.len(),
         }
+    }
+
+    /// What an ended connection has left of the path to the server or client `peer`
+    /// at `address`: the next one there starts from it. `None` where nothing is known,
+    /// or nothing for the last ten minutes.
+    pub fn remembered(&self, peer: &PublicKey, address: IpAddr) -> Option<Remembered> {
+        let shared = self.shared();
+        let now = shared.clock.now();
+        lock(&shared.routing).proto.remembered(now, peer, address)
     }
 
     /// What it has done so far.

@@ -39,7 +39,7 @@ pub use ctcp_proto::crypto::{ClientError, Refusal};
 pub use ctcp_proto::{
     Authorize, ConnectionStats, DatagramError, Decision, DelayHistogram, Identity, PacketCounts,
     PathEvent, PathOptions, PathState, PathStats, PingDirection, PingLog, PingReport, PublicKey,
-    SecretKey, Trace, TraceContent, TraceEvent, TransportConfig, TransportConfigError,
+    Remembered, SecretKey, Trace, TraceContent, TraceEvent, TransportConfig, TransportConfigError,
 };
 pub use ctcp_units::{PathId, StreamId};
 

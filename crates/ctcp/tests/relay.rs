@@ -75,3 +75,36 @@ async fn a_server_with_many_addresses_answers_from_the_one_that_was_asked() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_connection_learnt_of_its_path_outlives_it() {
+    in_time(async {
+        let server = server();
+        let client_key = *common::identity(2).public();
+        let link = LinkConfig::new(Rate::mbit(20), millis(10)).queue_bdp(1.0, millis(20));
+        let listen = common::LOOPBACK.parse().unwrap();
+        let config = RelayConfig::new(listen, server.local_addr(), link.clone(), link);
+        let relay = Relay::spawn(config).unwrap();
+        let way = relay.local_addr();
+        assert_eq!(server.remembered(&client_key, way.ip()), None);
+        // A connection that never got going has nothing to tell: once more then.
+        let known = loop {
+            let pair = Pair::through(server.clone(), way).await;
+            let (mut near, mut far) = pair.stream(b"go").await;
+            let data = bytes(7, 1 << 20);
+            let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
+            sent.unwrap();
+            assert!(got.unwrap() == data);
+            pair.near.close(0, "done");
+            assert_eq!(server.drain(std::time::Duration::from_secs(60)).await, 0);
+            if let Some(known) = server.remembered(&client_key, way.ip()) {
+                break known;
+            }
+        };
+        assert!(known.packets_per_second > 0.0, "{known:?}");
+        assert!(known.rtt >= millis(20), "{known:?}");
+        let stranger = *common::identity(3).public();
+        assert_eq!(server.remembered(&stranger, way.ip()), None);
+    })
+    .await;
+}

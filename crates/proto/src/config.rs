@@ -50,6 +50,9 @@ pub struct TransportConfig {
     pub handshake_timeout: Duration,
     /// Packets are marked ECT(0) where the path bears it.
     pub is_ecn_enabled: bool,
+    /// The endpoint keeps rate and round trip of its peers' paths for ten minutes,
+    /// so that the next connection there need not start from nothing.
+    pub remembers_paths: bool,
 }
 
 impl Default for TransportConfig {
@@ -69,6 +72,7 @@ impl Default for TransportConfig {
             keep_alive: Some(seconds(15)),
             handshake_timeout: seconds(8),
             is_ecn_enabled: true,
+            remembers_paths: true,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ctcp_congestion::Remembered;
 use ctcp_units::{Duration, Instant, PathId, seconds};
 
 use crate::Transmit;
@@ -19,6 +20,7 @@ use crate::crypto::{
     ClientError, CookieSecret, HandshakeKind, HelloId, HelloRead, IdCipher, Identity, Incoming,
     PublicKey, Refusal, Responder, SecretRandom, TimestampGuard,
 };
+use crate::memory::{Memories, PathMemory};
 use crate::stream::Side;
 use crate::wire::{CONNECTION_ID_LEN, ConnectionId, TransportParams};
 
@@ -135,6 +137,7 @@ pub struct Endpoint {
     /// Hellos worked on in the second that began then.
     hellos: (Instant, u32),
     replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    memories: Memories,
     random: SecretRandom,
     stats: EndpointStats,
 }
@@ -178,6 +181,7 @@ impl Endpoint {
             guard: TimestampGuard::new(TIMESTAMPS_MAX),
             hellos: (Instant::EPOCH, 0),
             replies: VecDeque::new(),
+            memories: Memories::default(),
             random,
             stats: EndpointStats::default(),
         })
@@ -220,8 +224,8 @@ impl Endpoint {
             wall_nanos,
         };
         let random = self.random.fork();
-        let connection =
-            Connection::client(now, self.transport.clone(), remote, local, &setup, random)?;
+        let transport = self.transport_to(now, &server_key, remote);
+        let connection = Connection::client(now, transport, remote, local, &setup, random)?;
         Ok((self.register(), connection))
     }
 
@@ -243,6 +247,41 @@ impl Endpoint {
     /// The connection is gone: datagrams for it are dropped from now on.
     pub fn forget(&mut self, handle: ConnectionHandle) {
         self.connections.remove(&handle);
+    }
+
+    /// Remembers what a connection has learnt of its path: the next one with the
+    /// same peer at the same address is told so. Nothing, if the settings say so.
+    pub fn remember(&mut self, now: Instant, memory: &PathMemory) {
+        if self.transport.remembers_paths {
+            self.memories.remember(now, memory);
+        }
+    }
+
+    /// What is remembered of the path to this peer at this address.
+    pub fn remembered(
+        &self,
+        now: Instant,
+        peer: &PublicKey,
+        address: IpAddr,
+    ) -> Option<Remembered> {
+        self.memories.of(now, peer, address)
+    }
+
+    /// The settings of a connection, with what is remembered of the path.
+    fn transport_to(
+        &self,
+        now: Instant,
+        peer: &PublicKey,
+        remote: SocketAddr,
+    ) -> Arc<TransportConfig> {
+        match self.remembered(now, peer, remote.ip()) {
+            None => self.transport.clone(),
+            Some(remembered) => {
+                let mut config = TransportConfig::clone(&self.transport);
+                config.congestion_params.resume = Some(remembered);
+                Arc::new(config)
+            }
+        }
     }
 
     /// What an id names, if the connection is there; whether the path is, the
@@ -400,7 +439,7 @@ impl Endpoint {
         let random = self.random.fork();
         let connection = Connection::server(
             now,
-            self.transport.clone(),
+            self.transport_to(now, &start.peer_key, from),
             &start,
             accepted.keys,
             params,

@@ -12,6 +12,7 @@ mod connection;
 pub mod crypto;
 mod endpoint;
 mod histogram;
+mod memory;
 mod path;
 mod ping;
 pub mod schedule;
@@ -28,8 +29,10 @@ pub use connection::{
     Violation, close_code,
 };
 pub use crypto::{Identity, PublicKey, SecretKey};
+pub use ctcp_congestion::Remembered;
 pub use endpoint::{Authorize, Decision, Endpoint, EndpointConfig, EndpointStats, Verdict};
 pub use histogram::DelayHistogram;
+pub use memory::PathMemory;
 pub use path::{ByteCounts, EcnFailure, EcnState, MtuMode, PathState, PathStats};
 pub use ping::{PINGS_MAX, PingDirection, PingFate, PingLog, PingReport};
 pub use schedule::{Scheduler, UnknownScheduler};

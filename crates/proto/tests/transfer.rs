@@ -3,16 +3,17 @@
 mod support;
 
 use ctcp_link::{LinkConfig, LossModel};
-use ctcp_proto::Event;
 use ctcp_proto::stream::{Read, ReadError, WriteError};
+use ctcp_proto::{Event, TransportConfig};
 use ctcp_units::{Duration, LossRate, Rate, StreamId, millis, seconds};
 use support::{Which, World, pattern};
 
 /// A download of `len` bytes; returns the time from request to last byte.
 fn download(world: &mut World, len: u64, limit: Duration) -> Duration {
-    world.connect();
+    let handle = world.connect();
     assert!(world.run_until(seconds(10), |w| {
-        w.saw(Which::Client, |e| *e == Event::Connected)
+        let events = &w.end(Which::Client).events;
+        events.contains(&(handle, Event::Connected))
     }));
     let start = world.now;
     let stream = world
@@ -174,4 +175,58 @@ fn the_steady_rate_is_that_of_the_link_whatever_it_loses() {
         assert!(share > least, "loss {loss}: {share}");
         assert!(useless < useless_max, "loss {loss}: {useless}");
     }
+}
+
+/// The same file twice, over two connections one after the other; how long each took.
+fn downloads_by_two_connections(world: &mut World, second: LinkConfig) -> [Duration; 2] {
+    let len = 4_000_000;
+    let first = download(world, len, seconds(60));
+    let now = world.now;
+    let client = world.connection(Which::Client).unwrap();
+    client.close(now, 0, "done");
+    world.drain();
+    let are_gone = |world: &mut World| {
+        [Which::Client, Which::Server]
+            .iter()
+            .all(|which| world.end(*which).connections.is_empty())
+    };
+    assert!(world.run_until(seconds(60), are_gone));
+    world.set_links(second.clone(), second);
+    [first, download(world, len, seconds(60))]
+}
+
+fn satellite(rate: Rate) -> LinkConfig {
+    LinkConfig::new(rate, millis(250)).queue_bdp(1.0, millis(500))
+}
+
+#[test]
+fn a_second_connection_starts_from_what_the_first_knew_of_the_path() {
+    let link = satellite(Rate::mbit(10));
+    let mut world = World::new(11, link.clone(), link.clone());
+    let [first, second] = downloads_by_two_connections(&mut world, link);
+    // The window is there; the credit of the streams still has to grow.
+    assert!(second + millis(300) < first, "{first:?}, {second:?}");
+}
+
+#[test]
+fn a_path_that_has_shrunk_since_is_not_flooded_for_long() {
+    let (link, narrow) = (satellite(Rate::mbit(10)), satellite(Rate::mbit(1)));
+    let mut fresh = World::new(11, narrow.clone(), narrow.clone());
+    let alone = download(&mut fresh, 4_000_000, seconds(60));
+    let mut world = World::new(11, link.clone(), link);
+    let [_, second] = downloads_by_two_connections(&mut world, narrow);
+    assert!(second < alone + seconds(4), "{alone:?}, {second:?}");
+}
+
+#[test]
+fn nothing_is_remembered_where_the_settings_forbid_it() {
+    let link = satellite(Rate::mbit(10));
+    let transport = TransportConfig {
+        remembers_paths: false,
+        ..support::transport()
+    };
+    let mut world =
+        World::with_transport(11, link.clone(), link.clone(), transport.clone(), transport);
+    let [first, second] = downloads_by_two_connections(&mut world, link);
+    assert!(second + millis(300) > first, "{first:?}, {second:?}");
 }

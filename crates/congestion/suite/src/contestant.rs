@@ -1,6 +1,6 @@
 //! Who is scored: a controller on the real transport, or on TCP.
 
-use ctcp_congestion::controller_by_name;
+use ctcp_congestion::{Remembered, controller_by_name};
 use ctcp_sim::{CtcpConfig, TcpConfig, Transport};
 
 /// A controller and what carries it.
@@ -33,6 +33,17 @@ impl Contestant {
             name: "tcp:cubic".to_owned(),
             controller: "cubic".to_owned(),
             is_tcp: true,
+        }
+    }
+
+    /// The same on a path that an earlier connection knew.
+    pub(crate) fn resumed(&self, remembered: Remembered) -> Transport {
+        match self.transport() {
+            Transport::Ctcp(mut config) => {
+                config.params.resume = Some(remembered);
+                Transport::Ctcp(config)
+            }
+            other => other,
         }
     }
 

@@ -43,6 +43,9 @@ pub enum Situation {
         extra_rtt_max: f64,
         /// See there.
         size_factor: f64,
+        /// An earlier connection knew the path: what it remembers of the rate, in
+        /// units of what the rate is.
+        remembered: Option<f64>,
     },
     /// Beside one CUBIC flow over TCP.
     BesideCubic,
@@ -129,6 +132,7 @@ pub fn rows(extent: Extent) -> Vec<Row> {
     beside_cubic(&mut rows, extent);
     several(&mut rows, extent);
     changes(&mut rows);
+    resumed(&mut rows);
     rows
 }
 
@@ -222,10 +226,36 @@ fn satellite(rows: &mut Vec<Row>, extent: Extent) {
                 bytes: 20_000_000,
                 extra_rtt_max: if is_heavy { 8.0 } else { 6.5 },
                 size_factor: if is_heavy { 1.08 } else { 1.05 },
+                remembered: None,
             };
             let name = format!("20 MB, {rtt} ms, {}", percent(loss));
             rows.push(row(name, situation, (10, millis(rtt), 1.0, loss)));
         }
+    }
+}
+
+/// A second connection over a satellite; last, so that the rows before keep their
+/// places.
+fn resumed(rows: &mut Vec<Row>) {
+    for (loss, remembered, extra_rtt_max) in [
+        (0.0, 1.0, 3.0),
+        (0.01, 1.0, 3.0),
+        (0.1, 1.0, 3.0),
+        // The path has a tenth of what it had: as if nothing were remembered.
+        (0.0, 10.0, 6.5),
+    ] {
+        let situation = Situation::File {
+            bytes: 20_000_000,
+            extra_rtt_max,
+            size_factor: 1.05,
+            remembered: Some(remembered),
+        };
+        let less = match remembered > 1.0 {
+            true => ", a tenth left",
+            false => "",
+        };
+        let name = format!("20 MB, 500 ms, {}, resumed{less}", percent(loss));
+        rows.push(row(name, situation, (10, millis(500), 1.0, loss)));
     }
 }
 

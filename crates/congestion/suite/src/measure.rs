@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use ctcp_congestion::Remembered;
 use ctcp_sim::{Application, Flow, FlowReport, Network, Report, Scenario, ScenarioError, Think};
 use ctcp_units::{Duration, Instant, millis, seconds};
 use rayon::prelude::*;
@@ -186,7 +187,11 @@ impl Job<'_> {
                 bytes,
                 extra_rtt_max,
                 size_factor,
-            } => self.file(*bytes, *extra_rtt_max, *size_factor),
+                remembered,
+            } => {
+                let flow = self.resumed_flow(*remembered);
+                self.file(flow, *bytes, *extra_rtt_max, *size_factor)
+            }
             Situation::BesideCubic => self.beside_cubic(),
             Situation::Several(neighbourhood) => self.several(*neighbourhood),
             Situation::Policer {
@@ -221,6 +226,19 @@ impl Job<'_> {
 
     fn flow(&self, name: &str) -> Flow {
         Flow::new(name, self.contestant.transport())
+    }
+
+    /// A flow whose path carried so many times its rate when it was remembered.
+    fn resumed_flow(&self, remembered: Option<f64>) -> Flow {
+        let Some(share) = remembered else {
+            return self.flow("one");
+        };
+        let packets = self.row.rate.as_bits_per_second() as f64 / (8.0 * 1500.0);
+        let remembered = Remembered {
+            packets_per_second: packets * share,
+            rtt: self.row.rtt,
+        };
+        Flow::new("one", self.contestant.resumed(remembered))
     }
 
     fn payload_bits(&self) -> f64 {
@@ -266,6 +284,7 @@ impl Job<'_> {
 
     fn file(
         &self,
+        flow: Flow,
         bytes: u64,
         extra_rtt_max: f64,
         size_factor: f64,
@@ -280,7 +299,7 @@ impl Job<'_> {
         let report = Scenario::new(&self.row.name, self.network())
             .seed(self.seed)
             .time_limit(seconds(300))
-            .flow(self.flow("one").application(application))
+            .flow(flow.application(application))
             .run()?;
         let rtt = self.row.rtt.as_secs_f64();
         // The request takes half a round trip to the sender.

@@ -28,6 +28,7 @@ use crate::Transmit;
 use crate::block::{BlockReceiver, BlockSender, BlockViolation, SendConfig, SymbolSource};
 use crate::config::TransportConfig;
 use crate::crypto::{Keys, PublicKey, Refusal, SecretRandom, UpdateError};
+use crate::memory::PathMemory;
 use crate::path::{Bottlenecks, Cargo, Control, Path, PathPlace, PathState};
 use crate::schedule::Copies;
 use crate::stream::{
@@ -268,7 +269,7 @@ impl Connection {
             remote: start.remote,
             remote_id: start.remote_id,
         };
-        let setup = path_setup(&config, start.remote, &config.congestion);
+        let setup = path_setup(&config, start.remote, &config.congestion, true);
         let path = Path::new(now, place, setup);
         Self {
             side: start.side,
@@ -388,6 +389,18 @@ impl Connection {
         if let Some(trace) = &mut self.trace {
             trace.on_event(self.now, event);
         }
+    }
+
+    /// What it has found out about its first path, for
+    /// [`Endpoint::remember`](crate::Endpoint::remember) when it has ended; none if
+    /// that is nothing yet, or the path is no more.
+    pub fn learnt(&self) -> Option<PathMemory> {
+        let first = self.paths.iter().find(|path| path.id == PathId(0))?;
+        Some(PathMemory {
+            peer: self.peer_key,
+            address: first.remote.ip(),
+            learnt: first.learnt()?,
+        })
     }
 
     /// The peer's static key.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ctcp_congestion::{UnknownController, controller_by_name, resolved_name};
+use ctcp_congestion::{Params, UnknownController, controller_by_name, resolved_name};
 use ctcp_units::{Duration, Instant, PathId, millis, seconds};
 use thiserror::Error;
 
@@ -182,7 +182,15 @@ impl PathIds {
 }
 
 /// What a path needs beside its place.
-pub(super) fn path_setup(config: &TransportConfig, remote: SocketAddr, name: &str) -> PathSetup {
+///
+/// Only the first path is told what is remembered: of others the address of the far
+/// side does not tell whether they are the same.
+pub(super) fn path_setup(
+    config: &TransportConfig,
+    remote: SocketAddr,
+    name: &str,
+    is_first: bool,
+) -> PathSetup {
     // 20 bytes more of IP header.
     let mtu = match config.mtu {
         MtuMode::Probed { ceiling } if remote.is_ipv6() => MtuMode::Probed {
@@ -190,8 +198,12 @@ pub(super) fn path_setup(config: &TransportConfig, remote: SocketAddr, name: &st
         },
         mode => mode,
     };
+    let params = Params {
+        resume: config.congestion_params.resume.filter(|_| is_first),
+        ..config.congestion_params
+    };
     PathSetup {
-        controller: controller_by_name(name, &config.congestion_params)
+        controller: controller_by_name(name, &params)
             .expect("names are checked before a path is made"),
         mtu,
         is_ecn_enabled: config.is_ecn_enabled,
@@ -246,7 +258,7 @@ impl Connection {
             remote,
             remote_id: remote_id.map(|(_, id)| id),
         };
-        let mut path = Path::new(now, place, path_setup(&self.config, remote, &name));
+        let mut path = Path::new(now, place, path_setup(&self.config, remote, &name, false));
         path.usage = PathUse {
             sequence: 0,
             is_backup: options.is_backup,
@@ -502,7 +514,7 @@ impl Connection {
             remote,
             remote_id: None,
         };
-        let setup = path_setup(&self.config, remote, &self.config.congestion);
+        let setup = path_setup(&self.config, remote, &self.config.congestion, false);
         let mut path = Path::new(now, place, setup);
         path.replay = replay;
         self.paths.push(path);

@@ -30,8 +30,8 @@ pub use state::PathState;
 use std::net::SocketAddr;
 
 use ctcp_congestion::{
-    Controller, ControllerState, CouplingEvent, PartnerLossEvent, PathChangeEvent, SentEvent,
-    SilenceEvent,
+    Controller, ControllerState, CouplingEvent, PartnerLossEvent, PathChangeEvent, Remembered,
+    SentEvent, SilenceEvent,
 };
 use ctcp_units::{Duration, Instant, PacketNumber, PathId, millis, seconds};
 
@@ -421,6 +421,11 @@ impl Path {
     /// One that arrived brought a degree of freedom with `len` bytes of content.
     pub(crate) fn on_useful(&mut self, len: usize) {
         self.bytes_useful += len as u64;
+    }
+
+    /// What a later connection may be told of the path.
+    pub(crate) fn learnt(&self) -> Option<Remembered> {
+        self.controller.learnt()
     }
 
     /// Sets the pacer by what the controller now says.

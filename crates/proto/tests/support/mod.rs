@@ -211,8 +211,11 @@ impl World {
             }
         }
         for handle in gone {
-            end.connections.remove(&handle);
+            let connection = end.connections.remove(&handle);
             end.endpoint.forget(handle);
+            if let Some(learnt) = connection.and_then(|connection| connection.learnt()) {
+                end.endpoint.remember(now, &learnt);
+            }
         }
         let from = end.address;
         for (transmit, bytes) in sent {

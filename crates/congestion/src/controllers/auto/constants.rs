@@ -1,7 +1,7 @@
 //! Every constant of `auto`, with the evidence for it. `docs/control.md` has the
 //! measurements; the suite (`ctcp-control-suite`) judges a change.
 
-use ctcp_units::{Duration, millis};
+use ctcp_units::{Duration, millis, seconds};
 
 /// Pacing gain of the start: the smallest that doubles the delivery rate each
 /// round trip, 2/ln 2 ([BBR]'s derivation).
@@ -33,6 +33,17 @@ pub(super) const START_SPAN_SHARE: u32 = 4;
 pub(super) const START_SPAN_MIN: Duration = millis(50);
 /// Pacing gain of the drain after the start.
 pub(super) const START_DRAIN_GAIN: f64 = 0.5;
+
+/// A path that is known starts with this share of the flight and the rate that it
+/// had: doubling finds the rest within a round trip, and a path that another flow
+/// shares by now is not flooded.
+pub(super) const RESUME_SHARE: f64 = 0.5;
+/// It is the same path if the base differs by no more than this part …
+pub(super) const RESUME_RTT_SHARE: u32 = 4;
+/// … or this, whatever is more.
+pub(super) const RESUME_RTT_SLACK: Duration = millis(5);
+/// The jump is void when nobody has used it for so long.
+pub(super) const RESUME_UNUSED_MAX: Duration = seconds(10);
 
 /// Pacing gains of successive probes: the second follows a first that found room.
 pub(super) const PROBE_GAINS: [f64; 4] = [1.125, 1.5, 2.0, 2.0];

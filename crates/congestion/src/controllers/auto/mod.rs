@@ -23,6 +23,7 @@ mod constants;
 mod floor;
 mod model;
 mod plan;
+mod resume;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ use crate::event::{
     AckEvent, CouplingEvent, EcnEvent, LossEvent, PartnerLossEvent, PathChangeEvent, RttSummary,
     SilenceEvent,
 };
-use crate::params::Params;
+use crate::params::{Params, Remembered};
 use constants::{
     BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_ROUNDS,
     CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS, DRAIN_ROUNDS_MAX,
@@ -47,6 +48,7 @@ use model::{
     Bandwidth, Burst, ChanceLoss, Falls, Noise, QueueRate, RoundReport, Rounds, StartLoss,
     losses_explained,
 };
+use resume::Resume;
 
 /// What it is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,6 +114,8 @@ pub struct Auto {
     rounds_since_test: u32,
     /// The window of the start.
     start_window: f64,
+    /// What an earlier connection knew of the path.
+    resume: Resume,
     flat_rounds: u32,
     best_rate: f64,
     start_loss: StartLoss,
@@ -155,6 +159,7 @@ pub fn auto(params: &Params) -> Auto {
         is_test: false,
         rounds_since_test: 0,
         start_window: params.init_tokens,
+        resume: Resume::new(params.resume),
         flat_rounds: 0,
         best_rate: 0.0,
         start_loss: StartLoss::default(),
@@ -417,6 +422,10 @@ impl Controller for Auto {
                 };
                 self.start_window += step * event.acked_packets as f64;
             }
+            let base = event.rtt.rtt_min_windowed;
+            if let Some(window) = self.resume.on_ack(event, base, self.start_window) {
+                self.start_window = window;
+            }
         } else {
             self.floor.on_ack(event, tokens);
         }
@@ -441,6 +450,9 @@ impl Controller for Auto {
     fn on_loss(&mut self, event: &LossEvent) {
         if self.phase == Phase::Start {
             self.lost_in_round += event.lost_packets;
+            if let Some(window) = self.resume.on_loss(event) {
+                self.start_window = window;
+            }
             return;
         }
         if event.first_lost >= self.loss_recover {
@@ -521,6 +533,7 @@ impl Controller for Auto {
             let share = self.floor.share();
             *self = Self {
                 start_window: window,
+                resume: Resume::default(),
                 floor: Floor::with_share(window, share),
                 base: self.base,
                 srtt: self.srtt,
@@ -553,6 +566,7 @@ impl Controller for Auto {
     fn on_path_change(&mut self, event: &PathChangeEvent) {
         let next = event.largest_sent.next();
         *self = Self {
+            resume: Resume::default(),
             stale_before: next,
             mark_recover: next,
             cut_count: self.cut_count,
@@ -574,7 +588,9 @@ impl Controller for Auto {
                     true => START_QUICK_GAIN,
                     false => START_GAIN,
                 };
-                (gain * bandwidth).max(START_GAIN * self.params.init_tokens / srtt)
+                (gain * bandwidth)
+                    .max(START_GAIN * self.params.init_tokens / srtt)
+                    .max(self.resume.rate())
             }
             _ if self.is_floored() => FLOOR_PACING_GAIN * self.floor.window() / srtt,
             _ if self.is_yielding() => self.gain() * self.wire_rate(),
@@ -587,6 +603,15 @@ impl Controller for Auto {
         self.phase == Phase::Start
     }
 
+    fn learnt(&self) -> Option<Remembered> {
+        let rate = self.bandwidth.largest();
+        let rtt = self.base.filter(|base| !base.is_zero())?;
+        (self.phase != Phase::Start && rate > 0.0).then_some(Remembered {
+            packets_per_second: rate,
+            rtt,
+        })
+    }
+
     fn name(&self) -> &'static str {
         "auto"
     }
@@ -596,6 +621,7 @@ impl Controller for Auto {
             tokens: self.tokens(),
             ss_threshold: None,
             phase: match self.phase {
+                Phase::Start if self.resume.is_jumped() => "resume",
                 Phase::Start => "start",
                 _ if self.is_floored() => "floor",
                 Phase::Drain { .. } => "drain",
