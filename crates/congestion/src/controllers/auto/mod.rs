@@ -466,11 +466,17 @@ impl Controller for Auto {
         if self.floor.on_loss(event, tokens, self.params.min_tokens) {
             self.falls.answer();
         }
-        self.lost_in_round += event.lost_packets;
-        if event.last_lost < self.loss_recover || !self.is_congestion(event) {
+        if event.last_lost < self.loss_recover {
+            return;
+        }
+        // What was sent before the last answer has been answered.
+        let since = event.last_lost.0 + 1 - self.loss_recover.0;
+        self.lost_in_round += event.lost_packets.min(since);
+        if !self.is_congestion(event) {
             return;
         }
         self.loss_recover = event.largest_sent.next();
+        self.lost_in_round = 0;
         if let Phase::Probe { .. } | Phase::Judge { .. } = self.phase
             && self.chance_loss() < CLEAN_LOSS
         {

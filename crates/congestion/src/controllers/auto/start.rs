@@ -66,6 +66,7 @@ impl Auto {
         self.floor.restart(ack.now, flight, ack.largest_sent);
         self.is_test = true;
         self.loss_recover = ack.largest_sent.next();
+        self.lost_in_round = 0;
         self.queue_rate = Some(QueueRate::default());
         self.begin_drain(START_DRAIN_GAIN, ack.largest_sent.next());
     }
