@@ -56,7 +56,13 @@ pub(super) const NOISY_SHARE: f64 = 0.045;
 /// … if this share of the rounds reverses the last so far: a link that slows down
 /// makes round trips swing further, but once.
 pub(super) const NOISY_ROUNDS: f64 = 0.15;
-/// The first gain there: a round's rate varies by more than an eighth.
+/// It is over when both are below this share of their limits: noise comes and goes, and
+/// a model that takes it for a queue in between gives way to nobody.
+pub(super) const NOISY_UNTIL: f64 = 0.5;
+/// There, losses beyond chance cut the rate to no less than what arrived over so many
+/// rounds: the noise of one is gone from that.
+pub(super) const DELIVERED_ROUNDS: usize = 8;
+/// The gain of every probe there: a round's rate varies by more than an eighth.
 pub(super) const PROBE_GAIN_NOISY: f64 = 1.25;
 /// A probe has found room if the delivery rate grew by this share of what was
 /// asked for.

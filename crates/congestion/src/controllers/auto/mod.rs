@@ -45,8 +45,8 @@ use constants::{
 };
 use floor::Floor;
 use model::{
-    Bandwidth, Burst, ChanceLoss, Falls, Noise, QueueRate, RoundReport, Rounds, StartLoss,
-    losses_explained,
+    Bandwidth, Burst, ChanceLoss, Delivered, Falls, Noise, QueueRate, RoundReport, Rounds,
+    StartLoss, losses_explained,
 };
 use resume::Resume;
 
@@ -74,6 +74,7 @@ pub struct Auto {
     phase: Phase,
     rounds: Rounds,
     bandwidth: Bandwidth,
+    delivered: Delivered,
     noise: Noise,
     falls: Falls,
     chance: ChanceLoss,
@@ -135,6 +136,7 @@ pub fn auto(params: &Params) -> Auto {
         phase: Phase::Start,
         rounds: Rounds::default(),
         bandwidth: Bandwidth::default(),
+        delivered: Delivered::default(),
         noise: Noise::default(),
         falls: Falls::default(),
         chance: ChanceLoss::default(),
@@ -220,6 +222,7 @@ impl Auto {
     fn on_round(&mut self, ack: &AckEvent, report: &RoundReport) {
         let lost = core::mem::take(&mut self.lost_in_round);
         self.acked_in_round = 0;
+        self.delivered.put(ack.now, ack.delivered_packets);
         if let Some((least, largest)) = report.rtt {
             let base = self.base_seconds();
             self.noise.on_round(least, largest, base);
@@ -292,13 +295,12 @@ impl Auto {
                 let limit = self.base.unwrap_or(Duration::ZERO) + self.margin();
                 let is_free = report.rtt.is_some_and(|(_, largest)| largest <= limit);
                 if found >= PROBE_FOUND * asked && standing.is_none() {
-                    // Without a trace of a queue, or where none shows, it leaps; else it
+                    // Without a trace of a queue it leaps; else, or where none shows, it
                     // goes on.
                     self.cruise_rounds = CRUISE_ROUNDS;
-                    let step = if is_free || self.is_noisy() {
-                        step + 1
-                    } else {
-                        0
+                    let step = match is_free && !self.is_noisy() {
+                        true => step + 1,
+                        false => 0,
                     };
                     self.phase = Phase::Probe {
                         step: step.min(PROBE_GAINS.len() - 1),
@@ -479,13 +481,21 @@ impl Controller for Auto {
         self.lost_in_round = 0;
         if let Phase::Probe { .. } | Phase::Judge { .. } = self.phase
             && self.chance_loss() < CLEAN_LOSS
+            && !self.is_noisy()
         {
             self.cruise_rounds = (2 * self.cruise_rounds).min(CRUISE_ROUNDS_MAX);
         }
         if !self.is_floored() {
             let latest = event.rtt.latest.as_secs_f64().max(1e-9);
             let beta = (self.base_seconds() / latest).clamp(CUT_MIN, 1.0);
-            self.bandwidth.reset(self.bandwidth.largest() * beta);
+            let rate = self.bandwidth.largest();
+            let least = match self.is_noisy() {
+                // Of noise the largest rate takes the best; what came over some rounds
+                // is the link's.
+                true => self.delivered.rate().min(rate),
+                false => 0.0,
+            };
+            self.bandwidth.reset((rate * beta).max(least));
             self.last_cut = Some(beta);
             self.cut_count += 1;
             self.begin_drain(DRAIN_GAIN, event.largest_sent.next());

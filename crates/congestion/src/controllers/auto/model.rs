@@ -3,10 +3,10 @@
 use ctcp_units::{Duration, Instant, PacketNumber};
 
 use super::constants::{
-    BANDWIDTH_ROUNDS, BURST_FADE, BURST_GAIN, CONGESTION_SIGMAS, FALLEN_SHARE, FALLS_UNANSWERED,
-    FULL_FADE, FULL_SHARE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX, LOSS_MEMORY,
-    LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, LOSS_UNSEEN, NOISE_GAIN, NOISE_MAX,
-    NOISE_REVERSALS, NOISY_ROUNDS, NOISY_SHARE, START_LOSSES,
+    BANDWIDTH_ROUNDS, BURST_FADE, BURST_GAIN, CONGESTION_SIGMAS, DELIVERED_ROUNDS, FALLEN_SHARE,
+    FALLS_UNANSWERED, FULL_FADE, FULL_SHARE, LOSS_COUNT_MIN, LOSS_COUNT_WANTED, LOSS_MAX,
+    LOSS_MEMORY, LOSS_MEMORY_DRAIN, LOSS_SIGMAS, LOSS_UNEXPLAINED, LOSS_UNSEEN, NOISE_GAIN,
+    NOISE_MAX, NOISE_REVERSALS, NOISY_ROUNDS, NOISY_SHARE, NOISY_UNTIL, START_LOSSES,
 };
 use crate::event::{AckEvent, LossEvent};
 
@@ -129,6 +129,37 @@ impl QueueRate {
     }
 }
 
+/// What arrived in all over the last rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Delivered {
+    /// Ends of rounds, and packets delivered by then.
+    ends: [Option<(Instant, u64)>; DELIVERED_ROUNDS + 1],
+    /// Place of the oldest.
+    oldest: usize,
+}
+
+impl Delivered {
+    /// A round is over.
+    pub(super) fn put(&mut self, now: Instant, packets: u64) {
+        self.ends[self.oldest] = Some((now, packets));
+        self.oldest = (self.oldest + 1) % self.ends.len();
+    }
+
+    /// Packets a second; 0 until two rounds are over.
+    pub(super) fn rate(&self) -> f64 {
+        let newest = self.ends[(self.oldest + self.ends.len() - 1) % self.ends.len()];
+        let oldest = self.ends[self.oldest].or_else(|| self.ends.iter().copied().flatten().next());
+        let (Some((from, before)), Some((until, by_then))) = (oldest, newest) else {
+            return 0.0;
+        };
+        let passed = until.saturating_since(from).as_secs_f64();
+        match passed > 0.0 {
+            true => by_then.saturating_sub(before) as f64 / passed,
+            false => 0.0,
+        }
+    }
+}
+
 /// Largest delivery rate of the last rounds, one place a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Bandwidth {
@@ -176,6 +207,8 @@ pub(super) struct Noise {
     reversal: f64,
     /// Share of rounds in which that is far.
     reversed_share: f64,
+    /// Delay tells nothing.
+    is_drowning: bool,
     /// Largest round trip, fading, seconds.
     largest: f64,
 }
@@ -196,6 +229,9 @@ impl Noise {
             self.reversal += NOISE_GAIN * (reversal - self.reversal);
             let is_far = f64::from(u8::from(reversal > NOISY_SHARE * base));
             self.reversed_share += NOISE_GAIN * (is_far - self.reversed_share);
+            let share = if self.is_drowning { NOISY_UNTIL } else { 1.0 };
+            self.is_drowning = self.reversal > share * NOISY_SHARE * base
+                && self.reversed_share > share * NOISY_ROUNDS;
         }
     }
 
@@ -209,10 +245,10 @@ impl Noise {
         }
     }
 
-    /// Whether round trips of `base` seconds go to and fro so far, and so often, that
-    /// delay tells nothing. A link that slows down makes them swing far, but once.
-    pub(super) fn drowns_delay(&self, base: f64) -> bool {
-        self.reversal > NOISY_SHARE * base && self.reversed_share > NOISY_ROUNDS
+    /// Whether round trips go to and fro so far, and so often, that delay tells
+    /// nothing. A link that slows down makes them swing far, but once.
+    pub(super) const fn drowns_delay(&self) -> bool {
+        self.is_drowning
     }
 
     /// By how much the largest round trips exceed `base`, seconds, but no more than

@@ -51,13 +51,13 @@ impl Auto {
 
     /// Delay tells nothing here.
     pub(super) fn is_noisy(&self) -> bool {
-        self.noise.drowns_delay(self.base_seconds())
+        self.noise.drowns_delay()
     }
 
     pub(super) fn probe_gain(&self, step: usize) -> f64 {
-        let gain = match (step, self.is_noisy()) {
-            (0, true) => PROBE_GAIN_NOISY,
-            _ => PROBE_GAINS[step],
+        let gain = match self.is_noisy() {
+            true => PROBE_GAIN_NOISY,
+            false => PROBE_GAINS[step],
         };
         gain.max(1.0 + PROBE_PACKETS / self.flight().max(1.0))
     }

@@ -1,6 +1,6 @@
 use ctcp_units::{Duration, Instant, PacketNumber, millis};
 
-use super::model::{Burst, ChanceLoss, Noise, QueueRate, StartLoss, losses_explained};
+use super::model::{Burst, ChanceLoss, Delivered, Noise, QueueRate, StartLoss, losses_explained};
 use super::{Auto, auto};
 use crate::controller::Controller;
 use crate::event::{AckEvent, LossEstimate, LossEvent, RttSummary, SilenceEvent};
@@ -132,13 +132,56 @@ fn one_swing_of_the_round_trip_is_no_noise_and_many_are() {
     for far in [90, 60, 100] {
         noise.on_round(millis(far), millis(far), base);
     }
-    assert!(!noise.drowns_delay(base), "{noise:?}");
+    assert!(!noise.drowns_delay(), "{noise:?}");
     for round in 0..50 {
         let least = if round % 2 == 0 { 25 } else { 40 };
         noise.on_round(millis(least), millis(45), base);
     }
-    assert!(noise.drowns_delay(base), "{noise:?}");
+    assert!(noise.drowns_delay(), "{noise:?}");
     assert!((noise.highest(base) - 0.025).abs() < 0.004);
+    // It comes and goes; over it is when little of it is left.
+    for round in 0..8 {
+        assert!(noise.drowns_delay(), "{round}: {noise:?}");
+        noise.on_round(millis(30), millis(31), base);
+    }
+    for _ in 0..50 {
+        noise.on_round(millis(30), millis(31), base);
+    }
+    assert!(!noise.drowns_delay(), "{noise:?}");
+}
+
+#[test]
+fn what_arrives_over_some_rounds_has_no_noise_of_one() {
+    let mut delivered = Delivered::default();
+    assert_eq!(delivered.rate(), 0.0);
+    for round in 0..40_u64 {
+        // A hundred packets a tenth of a second, told early and late in turn.
+        let early = if round % 2 == 0 { 30 } else { 0 };
+        let now = Instant::EPOCH + millis(100 * round - early.min(100 * round));
+        delivered.put(now, 100 * round);
+        if round == 1 {
+            assert!(delivered.rate() > 0.0);
+        }
+    }
+    assert!((delivered.rate() - 1000.0).abs() < 50.0, "{delivered:?}");
+}
+
+#[test]
+fn losses_of_before_a_cut_do_not_cut_again() {
+    let mut controller = auto(&Params::default());
+    let number = steady(&mut controller, 0, 40, millis(20));
+    let overflow = |first: u64, last: u64, count: u64, sent: u64| LossEvent {
+        largest_sent: PacketNumber(sent),
+        rtt: rtt(millis(60), millis(20)),
+        ..lost(first, last, count)
+    };
+    // Forty of the packets on the way are lost, in two pieces.
+    controller.on_loss(&overflow(number, number + 20, 20, number + 40));
+    let after = controller.bandwidth();
+    controller.on_loss(&overflow(number + 21, number + 40, 20, number + 60));
+    // And one by chance of those that were sent since.
+    controller.on_loss(&overflow(number + 50, number + 50, 1, number + 60));
+    assert_eq!(controller.bandwidth(), after, "{controller:?}");
 }
 
 #[test]
