@@ -487,8 +487,8 @@ impl Path {
         }
         if self.probe_deadline().is_some_and(|at| at <= now) {
             self.probe_count += 1;
-            // Two, as one may be lost as easily as what it probes for.
-            self.probes_due = 2;
+            let tokens = self.controller.state().tokens;
+            self.probes_due = self.loss_process().probes(tokens);
             let silent_for = now - self.last_progress;
             // Once, as a rule; again only before the ledger grows without bound.
             if (!self.is_silent || self.ledger.is_crowded())

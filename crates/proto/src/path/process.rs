@@ -20,6 +20,13 @@ const LOSSES_BELIEVED: f64 = 8.0;
 /// A correlation above this counts as this: runs of a hundred packets.
 const CORRELATION_MAX: f64 = 0.99;
 
+/// Packets of a probe timeout, and more of them for each packet of the mean run of
+/// losses from a length on, up to a most.
+const PROBES: u32 = 2;
+const PROBES_RUN: f64 = 3.0;
+const PROBES_MAX: f64 = 64.0;
+const RUN_MIN: f64 = 2.0;
+
 /// A run without loss that is less likely than this, at the estimated rate, shows
 /// that what was lost before says nothing any more: a queue that overflowed once.
 const CEASED: f64 = 0.01;
@@ -40,6 +47,22 @@ pub(crate) struct LossProcess {
 }
 
 impl LossProcess {
+    /// Packets that a probe timeout sends, with a window of `tokens` packets.
+    ///
+    /// Two, as one may be lost as easily as what it probes for ([RFC9002] §6.2.4).
+    /// Where packets are lost in runs of 1/(1 − ρ), and these pass with the packets
+    /// and not with time, two would hardly ever outlast one, least of all on both
+    /// ways: so three for each of a run more, since one ACK comes for two, but no
+    /// more than a quarter of the window, nor than 64.
+    pub(crate) fn probes(&self, tokens: f64) -> u32 {
+        let run = 1.0 / (1.0 - self.correlation);
+        let more = match run >= RUN_MIN {
+            true => (PROBES_RUN * run).min(tokens / 4.0).min(PROBES_MAX),
+            false => 0.0,
+        };
+        PROBES + more as u32
+    }
+
     /// Losses at this rate, one independent of the other.
     #[cfg(test)]
     pub(crate) fn independent(share: f64) -> Self {
@@ -138,6 +161,19 @@ impl RoundLosses {
 mod tests {
     use super::*;
     use ctcp_units::Random;
+
+    #[test]
+    fn a_probe_outlasts_a_run_of_losses_within_a_quarter_of_the_window() {
+        let runs = |mean: f64| LossProcess {
+            correlation: 1.0 - 1.0 / mean,
+            ..LossProcess::default()
+        };
+        assert_eq!(LossProcess::independent(0.2).probes(1e6), 2);
+        assert_eq!(runs(1.9).probes(1e6), 2);
+        assert_eq!(runs(8.0).probes(1e6), 26);
+        assert_eq!(runs(8.0).probes(40.0), 12);
+        assert_eq!(runs(100.0).probes(1e6), 66);
+    }
 
     #[test]
     fn independent_losses_show_no_correlation() {
