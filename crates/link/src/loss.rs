@@ -464,7 +464,7 @@ mod tests {
         for (at, lost) in [(0, false), (9, false), (10, true), (14, true), (15, false)] {
             assert_eq!(takes_at(&mut process, millis(at)), lost, "{at} ms");
         }
-        for (at, lost) in [(24, false), (25, true), (30, false), (1_000_012, true)] {
+        for (at, lost) in [(24, false), (25, true), (30, false), (1_000_017, true)] {
             assert_eq!(takes_at(&mut process, millis(at)), lost, "{at} ms");
         }
         for nothing in [vec![], vec![phase(0, LossRate::ONE)]] {
