@@ -11,7 +11,7 @@ use crate::plot::escape;
 use crate::record::{Record, Score};
 
 /// Sizes of the map.
-const LABEL_WIDTH: f64 = 262.0;
+const LABEL_WIDTH: f64 = 310.0;
 const CELL_WIDTH: f64 = 46.0;
 const LINE_HEIGHT: f64 = 14.0;
 const GAP: f64 = 24.0;
