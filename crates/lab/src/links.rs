@@ -182,29 +182,15 @@ fn millis(value: f64) -> Duration {
 mod tests {
     use super::*;
     use crate::point::{LossPhase as Phase, Noise, Outage as Gap, RttPhase};
+    use crate::testbed::test_support;
 
     fn path(process: Process) -> Path {
         Path {
-            rate_mbit: 25.0,
-            rtt_ms: 25.0,
-            queue_bdp: 1.0,
-            mtu_bytes: 1500,
             loss_down: Loss {
                 position: Position::After,
                 process,
             },
-            loss_up: Loss {
-                position: Position::Before,
-                process: Process::None,
-            },
-            hops: 1,
-            ecn_queue_share: None,
-            noise: None,
-            rtt_phases: vec![],
-            rate_phases: vec![],
-            loss_phases: vec![],
-            outages: vec![],
-            policer_burst_bytes: None,
+            ..test_support::path()
         }
     }
 

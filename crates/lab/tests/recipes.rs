@@ -22,15 +22,37 @@ fn every_embedded_recipe_unfolds_at_both_scales() {
 
 #[test]
 fn ids_are_unique_and_found_again() {
-    let ids: BTreeSet<&str> = recipes().iter().map(|recipe| recipe.id.as_str()).collect();
-    assert_eq!(ids.len(), recipes().len());
-    for id in ids {
-        assert_eq!(Recipe::by_id(id).unwrap().id, id);
+    let mut ids = BTreeSet::new();
+    for recipe in recipes() {
+        for id in [&recipe.id].into_iter().chain(&recipe.covers) {
+            assert!(ids.insert(id), "{id} twice");
+            assert_eq!(Recipe::by_id(id).unwrap().id, recipe.id);
+        }
     }
     let Err(RecipeError::Unknown { known, .. }) = Recipe::by_id("cc14-fig99") else {
         panic!("there is no such figure");
     };
     assert!(known.iter().any(|id| id == "cc14-fig2a"));
+}
+
+#[test]
+fn every_figure_and_table_of_the_papers_has_a_recipe() {
+    for (paper, parts) in [
+        ("cc14", "fig2a fig2b fig3 fig4a fig4b fig5 fig6 fig6a fig6b"),
+        ("cc14", "fig7 fig8 fig9 fig10 model"),
+        ("mp12", "table4 fig3 fig4 table5 fig5 fig6 proxy"),
+        ("fec", "fig1a fig1b fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9"),
+        ("sat", "fig2a fig2b fig2c fig2d fig3a fig3b fig4a fig4b"),
+        (
+            "model",
+            "fig2 fig5 fig6 fig7 fig10a fig10b fig11 fig12 table1",
+        ),
+    ] {
+        for part in parts.split(' ') {
+            let id = format!("{paper}-{part}");
+            assert!(Recipe::by_id(&id).is_ok(), "none covers {id}");
+        }
+    }
 }
 
 #[test]

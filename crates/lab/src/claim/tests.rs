@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Claim, Outcome, Results, Verdict, judge};
 use crate::point::{Flow, Loss, Path, Point, Position, Process, Program, System, Venue, Workload};
 use crate::record::{FlowOutcome, Record};
+use crate::testbed::test_support;
 
 fn point(series: &str, at: &[(&str, f64)]) -> Point {
     let at: BTreeMap<String, f64> = at.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
@@ -19,18 +20,8 @@ fn point(series: &str, at: &[(&str, f64)]) -> Point {
     let path = Path {
         rate_mbit: 10.0,
         rtt_ms: 24.0,
-        queue_bdp: 1.0,
-        mtu_bytes: 1500,
         loss_down: loss(process),
-        loss_up: loss(Process::None),
-        hops: 1,
-        ecn_queue_share: None,
-        noise: None,
-        rtt_phases: vec![],
-        rate_phases: vec![],
-        loss_phases: vec![],
-        outages: vec![],
-        policer_burst_bytes: None,
+        ..test_support::path()
     };
     let flow = |name: &str| Flow {
         name: name.to_owned(),

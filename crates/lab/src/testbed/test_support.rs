@@ -11,6 +11,26 @@ fn lossless() -> Loss {
     }
 }
 
+/// 25 Mbit/s and 25 ms, and nothing that troubles.
+pub(crate) fn path() -> Path {
+    Path {
+        rate_mbit: 25.0,
+        rtt_ms: 25.0,
+        queue_bdp: 1.0,
+        mtu_bytes: 1500,
+        loss_down: lossless(),
+        loss_up: lossless(),
+        hops: 1,
+        ecn_queue_share: None,
+        noise: None,
+        rtt_phases: vec![],
+        rate_phases: vec![],
+        loss_phases: vec![],
+        outages: vec![],
+        policer_burst_bytes: None,
+    }
+}
+
 /// A second of CUBIC over 25 Mbit/s and 25 ms.
 pub(crate) fn point() -> Point {
     Point {
@@ -21,22 +41,7 @@ pub(crate) fn point() -> Point {
         seed: 1,
         loss_seed: 2,
         venue: Place::Testbed,
-        paths: vec![Path {
-            rate_mbit: 25.0,
-            rtt_ms: 25.0,
-            queue_bdp: 1.0,
-            mtu_bytes: 1500,
-            loss_down: lossless(),
-            loss_up: lossless(),
-            hops: 1,
-            ecn_queue_share: None,
-            noise: None,
-            rtt_phases: vec![],
-            rate_phases: vec![],
-            loss_phases: vec![],
-            outages: vec![],
-            policer_burst_bytes: None,
-        }],
+        paths: vec![path()],
         flows: vec![Flow {
             name: "measured".into(),
             system: System::Tcp {
