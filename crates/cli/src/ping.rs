@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::client::ServerArgs;
 use crate::config::ConfigArgs;
-use crate::dial::Session;
+use crate::dial::{FAREWELL, Session};
 use crate::failure::{Exit, Failure};
 use crate::output::{notice, print_line};
 use crate::{speedtest, values};
@@ -25,9 +25,6 @@ const INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// this time at least, until all is known.
 const CLOSERS: usize = 5;
 const CLOSER_PAUSE_MIN: Duration = Duration::from_millis(200);
-
-/// How long closing may take to tell the server.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Arguments of `ctcp ping`.
 #[derive(Debug, Clone, Args)]
@@ -80,10 +77,7 @@ struct Row {
 /// Pings every path, then tells what became of it.
 pub(crate) async fn run(args: PingArgs) -> Result<(), Failure> {
     let dialer = args.server.dialer()?;
-    let session = dialer
-        .dial()
-        .await
-        .map_err(|error| dialer.failure(&error))?;
+    let session = dialer.session().await?;
     let log = PingLog::default();
     session.connection.set_trace(Box::new(log.clone()));
     if !args.json {
@@ -102,8 +96,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<(), Failure> {
     } else {
         print_line(table(&rows).trim_end());
     }
-    session.connection.close(0, "done");
-    session.endpoint.drain(FAREWELL).await;
+    session.close("done", FAREWELL).await;
     result?;
     if rows.iter().all(|row| row.report.answered() == 0) {
         return Err(Failure::new(
@@ -144,8 +137,9 @@ async fn ping_all(connection: &Connection, log: &PingLog, args: &PingArgs) -> Re
     loop {
         ticks.tick().await;
         let paths = usable(connection)?;
-        let sent = |path: &PathId| log.report(*path, usize::MAX).sent;
-        let due = paths.iter().filter(|path| sent(path) < args.count as usize);
+        let due = paths
+            .iter()
+            .filter(|path| log.sent(**path) < args.count as usize);
         let due: Vec<_> = due.copied().collect();
         if due.is_empty() || until.is_some_and(|until| Instant::now() >= until) {
             break;

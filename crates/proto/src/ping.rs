@@ -157,6 +157,11 @@ impl PingLog {
         }
     }
 
+    /// How many pings have left on a path.
+    pub fn sent(&self, path: PathId) -> usize {
+        self.lock().paths.get(&path).map_or(0, Vec::len)
+    }
+
     /// The paths that were pinged.
     pub fn paths(&self) -> Vec<PathId> {
         self.lock().paths.keys().copied().collect()

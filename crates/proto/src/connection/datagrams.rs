@@ -91,12 +91,15 @@ impl Datagrams {
         self.outgoing.push_back((stream, data.to_vec()));
     }
 
-    /// Drops those that no longer fit.
-    fn keep(&mut self, fits: impl Fn(StreamId, usize) -> bool) {
-        let before = self.outgoing.len();
-        self.outgoing
-            .retain(|(stream, data)| fits(*stream, data.len()));
-        self.dropped += (before - self.outgoing.len()) as u64;
+    /// Drops the next ones until one fits.
+    fn drop_until(&mut self, fits: impl Fn(StreamId, usize) -> bool) {
+        while self
+            .next_len()
+            .is_some_and(|(stream, len)| !fits(stream, len))
+        {
+            self.outgoing.pop_front();
+            self.dropped += 1;
+        }
     }
 
     pub(super) fn on_received(&mut self, stream: StreamId, data: &[u8]) {
@@ -159,12 +162,13 @@ impl Connection {
             && self.usable_paths()[index]
     }
 
-    /// Drops what fits no path any more; paths have narrowed since it was taken.
+    /// Drops what would be next and fits no path any more; paths have narrowed since
+    /// it was taken.
     pub(super) fn drop_unfit_datagrams(&mut self) {
         let widest = self.widest();
         if widest > 0 {
             self.datagrams
-                .keep(|stream, len| len <= datagram_len_max(widest, stream));
+                .drop_until(|stream, len| len <= datagram_len_max(widest, stream));
         }
     }
 
@@ -195,7 +199,8 @@ mod tests {
         assert_eq!(datagrams.incoming.len(), INCOMING_MAX - 1);
         let dropped = 2000 - (OUTGOING_MAX + INCOMING_MAX) as u64;
         assert_eq!(datagrams.dropped(), dropped);
-        datagrams.keep(|_, len| len < 8);
+        datagrams.drop_until(|_, len| len < 8);
         assert!(datagrams.is_empty());
+        assert_eq!(datagrams.dropped(), dropped + OUTGOING_MAX as u64 - 1);
     }
 }
