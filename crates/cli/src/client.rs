@@ -170,8 +170,7 @@ impl ServerArgs {
         };
         let mut dialer = self.with(server, identity)?;
         dialer.invite = Some(invite.token.as_bytes().to_vec());
-        let dialed = dialer.dial().await;
-        let session = dialed.map_err(|error| dialer.failure(&error))?;
+        let session = dialer.session().await?;
         dialer.invite = None;
         self.remember(&state, &dialer.server)?;
         Ok((dialer, session))

@@ -46,10 +46,7 @@ impl Tunnel for Once {
 /// Relays until both directions have ended.
 pub(crate) async fn run(args: ConnectArgs) -> Result<(), Failure> {
     let dialer = args.server.dialer()?;
-    let session = dialer
-        .dial()
-        .await
-        .map_err(|error| dialer.failure(&error))?;
+    let session = dialer.session().await?;
     let proxy = ForwardProxy::new(Once(session.clone()), ForwardConfig::default());
     let target = &args.target;
     let reached = proxy
@@ -64,8 +61,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<(), Failure> {
     let result = relay(reached.stream, &reached.early_data).await;
     // Gone without a word, the server would keep the connection until it times
     // out; gone too early, the last bytes would not be there.
-    session.connection.close(0, "done");
-    session.endpoint.drain(FAREWELL).await;
+    session.close("done", FAREWELL).await;
     result.map_err(|error| Failure::failed(format!("{target}: {error}")))
 }
 

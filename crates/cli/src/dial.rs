@@ -38,6 +38,18 @@ pub(crate) struct Session {
     pub(crate) labels: Labels,
 }
 
+/// How long closing may take to tell the server.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Closes the connection and sees to it that the server learns of it, which would
+    /// keep it until it times out otherwise.
+    pub(crate) async fn close(&self, reason: &str, patience: Duration) {
+        self.connection.close(0, reason);
+        self.endpoint.drain(patience).await;
+    }
+}
+
 /// Whom to connect to, as whom.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
@@ -216,6 +228,14 @@ impl Dialer {
             result => result,
         };
         endpoint.map_err(|error| DialError::Local(error.to_string()))
+    }
+
+    /// Dials once.
+    ///
+    /// # Errors
+    /// [`Dialer::failure`].
+    pub(crate) async fn session(&self) -> Result<Session, Failure> {
+        self.dial().await.map_err(|error| self.failure(&error))
     }
 
     /// What to tell the user of an attempt that failed, and how to exit.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::ServerArgs;
 use crate::config::ConfigArgs;
-use crate::dial::Session;
+use crate::dial::{FAREWELL, Session};
 use crate::failure::Failure;
 use crate::output::{notice, print_line};
 use crate::tunnel::open;
@@ -22,9 +22,6 @@ const TIME_MIN: Duration = Duration::from_millis(100);
 
 /// How long all paths may take to open before the test begins without them.
 const PATHS_PATIENCE: Duration = Duration::from_secs(3);
-
-/// How long closing may take to tell the server.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Arguments of `ctcp speedtest`.
 #[derive(Debug, Clone, Args)]
@@ -121,10 +118,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Tests the directions, one after the other, and tells what was found.
 pub(crate) async fn run(args: SpeedtestArgs) -> Result<(), Failure> {
     let dialer = args.server.dialer()?;
-    let session = dialer
-        .dial()
-        .await
-        .map_err(|error| dialer.failure(&error))?;
+    let session = dialer.session().await?;
     wait_for_paths(&session.connection, dialer.paths.len()).await;
     let mut found = Vec::new();
     let mut result = Ok(());
@@ -159,8 +153,7 @@ pub(crate) async fn run(args: SpeedtestArgs) -> Result<(), Failure> {
     } else if !found.is_empty() {
         print_line(table(&found).trim_end());
     }
-    session.connection.close(0, "done");
-    session.endpoint.drain(FAREWELL).await;
+    session.close("done", FAREWELL).await;
     result
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, interval, sleep, timeout};
 use tracing::{debug, info};
 
-use crate::dial::{DialError, Dialer, Session};
+use crate::dial::{DialError, Dialer, FAREWELL, Session};
 use crate::failure::Failure;
 use crate::output::notice;
 use crate::paths::Labels;
@@ -36,9 +36,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Pauses between attempts to connect.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
-
-/// How long closing may take to tell the peer.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 enum Status {
@@ -62,8 +59,7 @@ impl Uplink {
     pub(crate) async fn close(&self) {
         let current = self.status.borrow().clone();
         if let Status::Up(session) = current {
-            session.connection.close(0, "the client stops");
-            session.endpoint.drain(FAREWELL).await;
+            session.close("the client stops", FAREWELL).await;
         }
     }
 
@@ -249,8 +245,7 @@ async fn retire(session: Session, mut hearing: Hearing) {
             break;
         }
     }
-    connection.close(0, "replaced");
-    session.endpoint.drain(FAREWELL).await;
+    session.close("replaced", FAREWELL).await;
 }
 
 /// Notices whether what is sent is answered.

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Ctcp, Key, Net, Web, assert_ok, curl, has_curl, link, start_server};
+use common::{Ctcp, Key, Net, Web, assert_ok, curl, has_curl, link, start_client, start_server};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
@@ -128,17 +128,7 @@ fn socks_says_within_seconds_that_there_is_no_answer() {
     // A port that is bound, and where nobody speaks.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let address = silent.local_addr().expect("bound").to_string();
-    let mut client = Ctcp::start(&[
-        "client",
-        "--server",
-        &address,
-        "--server-key",
-        &server_key.public,
-        "--key",
-        client_key.path(),
-        "--socks",
-        "127.0.0.1:0",
-    ]);
+    let mut client = start_client(&address, &server_key, &client_key, &[]);
     let socks = client.result("socks5").parse().expect("an address");
     let started = Instant::now();
     let output = curl(socks, &["http://192.0.2.1/"]);
@@ -291,17 +281,7 @@ fn targets_inside_are_refused_unless_allowed() {
         &client_key.public,
     ]);
     let address = server.result("listening");
-    let client = Ctcp::start(&[
-        "client",
-        "--server",
-        &address,
-        "--server-key",
-        &server_key.public,
-        "--key",
-        client_key.path(),
-        "--socks",
-        "127.0.0.1:0",
-    ]);
+    let client = start_client(&address, &server_key, &client_key, &[]);
     let socks = client.result("socks5").parse().expect("an address");
     let web = Web::start();
     let output = curl(socks, &[&web.url("/bytes/1/10")]);

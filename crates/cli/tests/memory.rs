@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Stdio;
 
-use common::{Ctcp, Key, Web, curl_command, has_curl, start_server};
+use common::{Key, Web, curl_command, has_curl, start_client, start_server};
 use ctcp_units::Random;
 use sha2::{Digest, Sha256};
 
@@ -25,17 +25,7 @@ fn a_large_transfer_holds_its_memory_bound() {
     let (server_key, client_key) = (Key::generate(), Key::generate());
     let server = start_server(&server_key, &client_key, "127.0.0.1:0");
     let address = server.result("listening");
-    let client = Ctcp::start(&[
-        "client",
-        "--server",
-        &address,
-        "--server-key",
-        &server_key.public,
-        "--key",
-        client_key.path(),
-        "--socks",
-        "127.0.0.1:0",
-    ]);
+    let client = start_client(&address, &server_key, &client_key, &[]);
     let socks = client.result("socks5").parse().expect("an address");
     let web = Web::start();
     let mut curl = curl_command(socks)

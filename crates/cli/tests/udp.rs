@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ctcp, Key, wait_until};
+use common::{Ctcp, Key, start_client, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -105,17 +105,7 @@ fn datagrams_reach_allowed_targets_and_only_answers_come_back() {
         &deny,
     ]);
     let listening = server.result("listening");
-    let client = Ctcp::start(&[
-        "client",
-        "--server",
-        &listening,
-        "--server-key",
-        &server_key.public,
-        "--key",
-        client_key.path(),
-        "--socks",
-        "127.0.0.1:0",
-    ]);
+    let client = start_client(&listening, &server_key, &client_key, &[]);
     let socks = client.result("socks5").parse().expect("an address");
     let application = Application::new(socks);
     let here = address(&near);

@@ -206,8 +206,7 @@ impl MeetArgs {
         };
         let mut dialer = self.server.with(server, identity)?;
         dialer.invite = Some(invite.token.as_bytes().to_vec());
-        let dialed = dialer.dial().await;
-        let session = dialed.map_err(|error| dialer.failure(&error))?;
+        let session = dialer.session().await?;
         dialer.invite = None;
         state.save_server(&dialer.server)?;
         let address = &dialer.server.address;

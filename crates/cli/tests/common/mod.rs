@@ -94,16 +94,7 @@ impl Net {
         let config = RelayConfig::new(any, behind, link.clone(), link).seed(seed());
         let relay = Relay::spawn(config).expect("the relay starts");
         let path = relay.local_addr().to_string();
-        let mut args = vec![
-            "client",
-            "--server",
-            &path,
-            "--server-key",
-            &server_key.public,
-        ];
-        args.extend(["--key", client_key.path(), "--socks", "127.0.0.1:0"]);
-        args.extend(client_args);
-        let client = Ctcp::start(&args);
+        let client = start_client(&path, &server_key, &client_key, client_args);
         let socks = client.result("socks5").parse().expect("an address");
         Self {
             client,
@@ -148,6 +139,16 @@ impl Net {
 pub fn start_server(server: &Key, client: &Key, listen: &str) -> Ctcp {
     let mut args = vec!["server", "--listen", listen, "--key", server.path()];
     args.extend(["--allow", &client.public, "--egress-allow", "127.0.0.0/8"]);
+    Ctcp::start(&args)
+}
+
+/// A client of the server at `address`, with a SOCKS proxy on any port and further
+/// arguments.
+pub fn start_client(address: &str, server: &Key, client: &Key, further: &[&str]) -> Ctcp {
+    let mut args = vec!["client", "--server", address];
+    args.extend(["--server-key", &server.public, "--key", client.path()]);
+    args.extend(["--socks", "127.0.0.1:0"]);
+    args.extend(further);
     Ctcp::start(&args)
 }
 
