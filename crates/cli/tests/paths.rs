@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         eprintln!("SKIPPED: {reason}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 8] = [
         (
             "a_download_outlives_its_interfaces_and_addresses",
             a_download_outlives_its_interfaces_and_addresses,
@@ -39,6 +39,14 @@ fn main() -> ExitCode {
         (
             "a_path_that_ends_in_errors_is_left_and_comes_back",
             a_path_that_ends_in_errors_is_left_and_comes_back,
+        ),
+        (
+            "a_path_that_icmp_errors_answer_is_left_and_comes_back",
+            a_path_that_icmp_errors_answer_is_left_and_comes_back,
+        ),
+        (
+            "a_kernel_that_does_not_answer_costs_no_path",
+            a_kernel_that_does_not_answer_costs_no_path,
         ),
         (
             "what_cannot_be_is_named_and_the_rest_carries_on",
@@ -194,16 +202,29 @@ fn json_value(client: &Ctcp, name: &str) -> Value {
     found.expect("it was waited for")
 }
 
-/// Paths that carried something in the latest second that was shown.
-fn busy_paths(client: &Ctcp) -> usize {
+/// Paths that carried something, second by second as it was shown.
+fn busy_paths(client: &Ctcp) -> Vec<usize> {
     let printed = client.stdout();
-    let lines = printed.lines().rev();
-    let mut shown = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let Some(paths) = shown.find_map(|line| line["paths"].as_array().cloned()) else {
-        return 0;
-    };
-    let rates = paths.iter().filter_map(|path| path["down_mbit"].as_f64());
-    rates.filter(|rate| *rate > 1.0).count()
+    let shown = printed.lines().filter_map(|line| {
+        let line = serde_json::from_str::<Value>(line).ok()?;
+        let rates = line["paths"].as_array()?.iter();
+        let busy = rates.filter(|path| path["down_mbit"].as_f64() > Some(1.0));
+        Some(busy.count())
+    });
+    shown.collect()
+}
+
+/// Waits for a second in which `count` paths carry something and which begins after
+/// now: what was shown last may be of a time before things changed, and the next may
+/// begin there.
+fn wait_for_busy(what: &str, client: &Ctcp, count: usize) {
+    let old = busy_paths(client).len() + 1;
+    wait_until(what, PATIENCE, || {
+        busy_paths(client)
+            .iter()
+            .skip(old)
+            .any(|busy| *busy == count)
+    });
 }
 
 fn count(text: &str, part: &str) -> usize {
@@ -214,6 +235,13 @@ fn wait_for(client: &Ctcp, part: &str, times: usize) {
     wait_until(&format!("{times} × {part}"), PATIENCE, || {
         count(&client.stderr(), part) >= times
     });
+}
+
+/// Lets `act` happen, and waits until `part` has been said once more than before.
+fn says(client: &Ctcp, part: &str, act: impl FnOnce()) {
+    let before = count(&client.stderr(), part);
+    act();
+    wait_for(client, part, before + 1);
 }
 
 /// Bytes downloaded while interfaces come and go once: twelve seconds at the least.
@@ -234,16 +262,11 @@ fn a_download_outlives_its_interfaces_and_addresses() {
     let client = lan.client("10.77.0.2:4500", &paths);
     wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
     let (client, lan, len) = (&client, &lan, download_len());
-    // What is said once more than before `act`.
-    let says = |part: &str, act: &dyn Fn()| {
-        let before = count(&client.stderr(), part);
-        act();
-        wait_for(client, part, before + 1);
-    };
+    let says = |part: &str, act: &dyn Fn()| says(client, part, act);
     lan.while_downloading(client, len, || {
         let mut addresses = ["10.77.0.1", "10.77.0.77"];
         for _ in 0..len / BYTES_A_ROUND {
-            wait_until("both paths carry", PATIENCE, || busy_paths(client) == 2);
+            wait_for_busy("both paths carry", client, 2);
 
             says("path path1@10.77.1.2:4500 from 10.77.1.1 has gone", &|| {
                 drop(lan.ip("link set path1 down"));
@@ -268,7 +291,7 @@ fn a_download_outlives_its_interfaces_and_addresses() {
             thread::sleep(Duration::from_secs(1));
             lan.ip("link set path1 up");
             lan.ip("link set path0 up");
-            wait_until("both carry again", PATIENCE, || busy_paths(client) == 2);
+            wait_for_busy("both carry again", client, 2);
         }
     });
     assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
@@ -294,18 +317,17 @@ fn paths_of_both_families_carry_one_download() {
     let client = lan.client("10.77.0.2:4500", &paths);
     wait_for(&client, "path path1@[fd00:77::2]:4500 is up: fd00:77::1", 1);
     lan.while_downloading(&client, BYTES_A_ROUND / 4, || {
-        wait_until("both carry", PATIENCE, || busy_paths(&client) == 2);
+        wait_for_busy("both carry", &client, 2);
         // The first path, over which it connected, goes, and comes back.
         lan.ip("link set path0 down");
         wait_for(&client, "path path0 from 10.77.0.1 has gone", 1);
         lan.ip("link set path0 up");
-        wait_until("both carry again", PATIENCE, || busy_paths(&client) == 2);
+        wait_for_busy("both carry again", &client, 2);
     });
     assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
 }
 
-/// The server's host says at once that it knows no way, as it does after an ICMP
-/// error.
+/// The server's host says at once that it knows no way.
 fn a_path_that_ends_in_errors_is_left_and_comes_back() {
     let lan = Lan::start();
     let right = lan.network.namespace("right").expect("it has one");
@@ -313,12 +335,92 @@ fn a_path_that_ends_in_errors_is_left_and_comes_back() {
     let client = lan.client("10.77.0.2:4500", &paths);
     wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
     lan.while_downloading(&client, BYTES_A_ROUND / 4, || {
-        wait_until("both carry", PATIENCE, || busy_paths(&client) == 2);
+        wait_for_busy("both carry", &client, 2);
         ip_in(right, "route add unreachable 10.77.1.1/32");
-        wait_until("one is left", PATIENCE, || busy_paths(&client) == 1);
+        wait_for_busy("one is left", &client, 1);
         ip_in(right, "route del unreachable 10.77.1.1/32");
-        wait_until("both carry again", PATIENCE, || busy_paths(&client) == 2);
+        wait_for_busy("both carry again", &client, 2);
     });
+    assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
+}
+
+/// Datagrams that come over path 1 are answered with ICMP's "host unreachable" at both ends, as
+/// by a router that has lost its way: nothing but these errors passes. They count as
+/// silence (docs/guide/paths.md), so the other path carries on.
+fn a_path_that_icmp_errors_answer_is_left_and_comes_back() {
+    let lan = Lan::start();
+    let right = lan.network.namespace("right").expect("it has one");
+    let ends = [lan.left(), right];
+    let paths = ["path0", "path1@10.77.1.2:4500"];
+    let client = lan.client("10.77.0.2:4500", &paths);
+    wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
+    for end in ends {
+        // Who forwards says why it does not, to everybody.
+        for (name, value) in [
+            ("net.ipv4.conf.path1.forwarding", "1"),
+            ("net.ipv4.icmp_ratemask", "0"),
+        ] {
+            end.set_sysctl(name, value).expect("it is there");
+        }
+        // Before the rule that knows the own addresses, which is the first by itself.
+        ip_in(end, "route add unreachable default table 77");
+        ip_in(end, "rule add pref 20 table local");
+        ip_in(end, "rule del pref 0");
+    }
+    lan.while_downloading(&client, BYTES_A_ROUND / 4, || {
+        wait_for_busy("both carry", &client, 2);
+        let before = ends.map(icmp_errors);
+        for end in ends {
+            ip_in(end, "rule add pref 10 iif path1 ipproto udp table 77");
+        }
+        wait_for_busy("one is left", &client, 1);
+        for (end, before) in ends.into_iter().zip(before) {
+            wait_until("errors arrive", PATIENCE, || icmp_errors(end) > before);
+        }
+        for end in ends {
+            ip_in(end, "rule del pref 10");
+        }
+        wait_for_busy("both carry again", &client, 2);
+    });
+    let said = client.stderr();
+    assert_eq!(count(&said, "connected to"), 1, "it never ended");
+    assert_eq!(count(&said, "has gone"), 0, "an error closes no path");
+}
+
+/// ICMP messages "destination unreachable" that arrived there.
+fn icmp_errors(namespace: &Namespace) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+    let text = namespace.run(read).expect("a thread").expect("it is there");
+    let mut lines = text.lines().filter(|line| line.starts_with("Icmp: "));
+    let mut words = || lines.next().expect("two lines").split(' ');
+    let (names, values) = (words(), words());
+    let mut found = names.zip(values);
+    let found = found.find(|(name, _)| *name == "InDestUnreachs");
+    found.expect("it is counted").1.parse().expect("a count")
+}
+
+/// All descriptors are used up when an address comes, so that the client cannot ask
+/// what there is.
+fn a_kernel_that_does_not_answer_costs_no_path() {
+    let lan = Lan::start();
+    let paths = ["path0", "path1@10.77.1.2:4500"];
+    let client = lan.client("10.77.0.2:4500", &paths);
+    wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 1);
+    let usual = client.limit_descriptors(Some(0));
+    says(&client, "cannot ask the kernel for interfaces", || {
+        drop(lan.ip("address add 10.99.0.1/32 dev lo"));
+    });
+    assert_eq!(count(&client.stderr(), "has gone"), 0);
+    // What it could not see it does when it can.
+    lan.ip("link set path1 down");
+    client.limit_descriptors(usual);
+    wait_for(
+        &client,
+        "path path1@10.77.1.2:4500 from 10.77.1.1 has gone",
+        1,
+    );
+    lan.ip("link set path1 up");
+    wait_for(&client, "path path1@10.77.1.2:4500 is up: 10.77.1.1", 2);
     assert_eq!(count(&client.stderr(), "connected to"), 1, "it never ended");
 }
 

@@ -5,6 +5,10 @@
 //! and GRO). Where the kernel or the network card refuses, datagrams go one by
 //! one. Errors of single datagrams (a path that is too narrow, an unreachable
 //! network, a firewall) count as losses, which is what they are to a transport.
+//!
+//! ICMP errors are not asked for (`IP_RECVERR`): the way there can forge them, silence
+//! is noticed a round trip later anyway, and the kernel would fail the next datagram
+//! sent by the socket for each, whoever that one is for.
 
 use std::array;
 use std::io::{self, IoSliceMut};

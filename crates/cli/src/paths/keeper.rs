@@ -4,7 +4,9 @@
 //! A path whose interface or address has gone is closed, which the server learns
 //! over the others at once; one whose address has changed is opened anew before
 //! the old one is closed. The last path that works is never closed: it comes back
-//! with its interface, or makes way for the first that is proven.
+//! with its interface, or makes way for the first that is proven. While the kernel
+//! does not tell what there is (no descriptor is left to ask it with), all stays as
+//! it is.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -63,6 +65,16 @@ struct Open {
     want: Want,
 }
 
+/// Whether the kernel tells what interfaces there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// It never did.
+    Mute,
+    Tells,
+    /// It did, and the last time it was asked it failed.
+    Fails,
+}
+
 /// One connection's paths.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -75,6 +87,7 @@ pub(crate) struct Keeper {
     leaving: Vec<Open>,
     /// What has been said of paths that cannot be.
     said: BTreeMap<usize, String>,
+    kernel: Kernel,
     retry_at: Option<Instant>,
 }
 
@@ -93,6 +106,7 @@ impl Keeper {
             }],
             leaving: Vec::new(),
             said: BTreeMap::new(),
+            kernel: Kernel::Mute,
             retry_at: None,
         }
     }
@@ -122,7 +136,13 @@ impl Keeper {
                 },
                 changed = heard(&mut watcher) => match changed {
                     Ok(()) => self.refresh(),
-                    Err(error) => watcher = Err(error),
+                    Err(error) => {
+                        notice(format_args!(
+                            "interfaces are not watched any more: {error}; paths stay as they \
+                             are now"
+                        ));
+                        watcher = Err(error);
+                    }
                 },
                 () = due(self.retry_at) => self.refresh(),
             }
@@ -132,7 +152,10 @@ impl Keeper {
     /// Compares what there is with what there can be, and acts.
     fn refresh(&mut self) {
         self.retry_at = None;
-        let Plan { wants, problems } = look(&self.wishes);
+        let Some(Plan { wants, problems }) = self.look() else {
+            self.retry_at = Some(Instant::now() + RETRY);
+            return;
+        };
         self.report(problems);
         self.dismiss_unwanted(&wants);
         for want in wants {
@@ -142,6 +165,29 @@ impl Keeper {
             }
         }
         self.close_leaving();
+    }
+
+    /// What there can be now. None if the kernel told before and does not at the
+    /// moment: that says nothing about the paths there are.
+    fn look(&mut self) -> Option<Plan> {
+        match Snapshot::take() {
+            Ok(snapshot) => {
+                self.kernel = Kernel::Tells;
+                Some(plan(&self.wishes, &snapshot))
+            }
+            Err(error) if self.kernel == Kernel::Mute => {
+                Some(plan_unseen(&self.wishes, &error.to_string()))
+            }
+            Err(error) => {
+                if self.kernel == Kernel::Tells {
+                    notice(format_args!(
+                        "{error}; paths stay as they are until it answers again"
+                    ));
+                }
+                self.kernel = Kernel::Fails;
+                None
+            }
+        }
     }
 
     /// Says what cannot be, each thing once.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 /// How long a start, or an end, may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -112,6 +112,19 @@ impl Ctcp {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Lets it open descriptors below `limit` only; those it has stay. Returns the
+    /// limit before.
+    pub fn limit_descriptors(&self, limit: Option<u64>) -> Option<u64> {
+        let pid = Some(Pid::from_child(&self.child));
+        let own = getrlimit(Resource::Nofile);
+        let wanted = Rlimit {
+            current: limit,
+            maximum: own.maximum,
+        };
+        let before = prlimit(pid, Resource::Nofile, wanted).expect("it is ours");
+        before.current
     }
 
     /// Waits for its end.

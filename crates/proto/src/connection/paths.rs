@@ -349,7 +349,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The driver cannot send on the path: no route, or an ICMP error. It is
+    /// The driver cannot send on the path: the host knows no way there. It is
     /// spared at once if there are others, and probed.
     pub fn on_path_error(&mut self, now: Instant, path: PathId) {
         self.advance(now);
