@@ -20,6 +20,11 @@
 //! datagram. The payload of a coded packet is as long as the longest
 //! `len ‖ content` among the symbols that it covers.
 //!
+//! # Sliding windows
+//!
+//! [`SlidingEncoder`] and [`SlidingDecoder`] protect an endless row of symbols that
+//! soon grow old; see [`SLIDING_MAX`].
+//!
 //! # Prefixes
 //!
 //! A coded packet may be sent while its generation still fills: it covers the
@@ -33,12 +38,14 @@ mod encoder;
 mod generator;
 mod index_set;
 mod rows;
+mod sliding;
 mod slot;
 mod sum;
 
 pub use decoder::{Decoder, InsertError, Insertion};
 pub use encoder::{EncodeError, Encoder, PushError};
 pub use generator::{Generator, NoRepair, Repair, coefficients};
+pub use sliding::{SLIDING_MAX, SlidingDecoder, SlidingEncoder, SlidingError};
 
 /// Most symbols of a generation; also the number of its possible indices.
 pub const COUNT_MAX: u8 = 255;
