@@ -74,6 +74,7 @@ fn params(input: &mut Input<'_>) -> TransportParams {
         idle_timeout: Duration::from_secs(small),
         max_ack_delay: Duration::from_micros(u64::from(input.u16())),
         udp_payload_max: 1200 + u64::from(input.u8()) * 252,
+        datagram_window: limit(6, 64),
     }
 }
 
@@ -221,6 +222,11 @@ impl Scene {
             13 => {
                 let _ = self.victim.open_stream();
                 let _ = self.victim.accept_stream();
+                let data = [choice; 40];
+                for _ in 0..choice {
+                    let stream = StreamId(u64::from(choice));
+                    let _ = self.victim.send_datagram(self.now, stream, &data);
+                }
             }
             _ => {
                 let id = StreamId(u64::from(choice));
@@ -307,6 +313,18 @@ impl Scene {
                 data: &number.to_be_bytes(),
             }
             .write(out),
+            15 if id % 4 == 1 => Frame::NumberedDatagram {
+                number,
+                content: &[0; 40][..usize::from(input.u8() % 40 + 1)],
+            }
+            .write(out),
+            15 if id % 4 == 2 => Frame::DatagramRepair {
+                first: number,
+                count: input.u8() % 70 + 1,
+                repair: input.u8().into(),
+                payload: &[0; 40][..usize::from(input.u8() % 41)],
+            }
+            .write(out),
             _ => Frame::Ping.write(out),
         }
     }
@@ -363,6 +381,7 @@ fn poll(victim: &mut Connection, now: Instant, liar: &mut Liar, out: &mut Vec<u8
         }
     }
     let mut is_closed = false;
+    while victim.poll_datagram().is_some() {}
     let mut events = 0;
     while let Some(event) = victim.poll_event() {
         is_closed |= matches!(event, Event::Closed(_));
@@ -377,6 +396,7 @@ fn check(victim: &Connection, streams: &StreamsConfig, window_symbols: u64) {
     let stats = victim.stats();
     assert!(stats.bytes_to_read <= streams.max_data);
     assert!(stats.generations_receiving as u64 <= window_symbols);
+    assert!(stats.datagrams_held <= 64);
     let streams_max = streams.max_streams + streams.local_streams_max;
     assert!(stats.streams as u64 <= streams_max);
 }

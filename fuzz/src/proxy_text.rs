@@ -91,7 +91,11 @@ fn negotiate<'a>(
     };
     let mut left = negotiation.into_early_data();
     let is_http = left.first().is_some_and(u8::is_ascii_uppercase);
-    let len_max = if is_http { HEAD_LEN_MAX } else { MESSAGE_LEN_MAX };
+    let len_max = if is_http {
+        HEAD_LEN_MAX
+    } else {
+        MESSAGE_LEN_MAX
+    };
     assert!(end.is_some() || left.len() < len_max);
     pieces.for_each(|piece| left.extend(piece));
     Outcome { written, end, left }

@@ -167,7 +167,7 @@ fn table(now: &Snapshot, last: Option<&Snapshot>) -> String {
             span(connection.age),
             connection.streams,
             connection.blocks_sending,
-            connection.symbols_recovered,
+            connection.symbols_recovered + connection.datagrams_recovered,
             connection.sent.coded,
         ));
         for path in &connection.paths {

@@ -192,7 +192,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter!(
         "ctcp_packets",
-        "Packets by direction and kind; systematic are source symbols as they are, coded are linear combinations",
+        "Packets by direction and kind; systematic are source symbols as they are, coded are linear combinations, datagrams are those of UDP applications, repairs are combinations of datagrams",
         |s| connections(s, |c| {
             let mut samples = kinds("sent", &c.sent);
             samples.extend(kinds("received", &c.received));
@@ -223,6 +223,11 @@ const FAMILIES: &[Family] = &[
         "ctcp_symbols_recovered",
         "Lost symbols that decoding brought without sending them again",
         |s| connections(s, |c| one(c.symbols_recovered as f64))
+    ),
+    counter!(
+        "ctcp_datagrams_recovered",
+        "Lost datagrams of UDP applications that repairs brought",
+        |s| connections(s, |c| one(c.datagrams_recovered as f64))
     ),
     counter!(
         "ctcp_coded_on_feedback",
@@ -419,6 +424,7 @@ fn kinds(direction: &str, counts: &PacketView) -> Samples {
         ("handshake", counts.handshake),
         ("control", counts.control),
         ("datagram", counts.datagrams),
+        ("datagram_repair", counts.datagram_repairs),
         ("systematic", counts.systematic),
         ("coded", counts.coded),
     ];

@@ -72,6 +72,9 @@ pub struct ConnectionView {
     pub useless: u64,
     /// Lost symbols that decoding brought.
     pub symbols_recovered: u64,
+    /// Lost datagrams of applications that repairs brought.
+    #[serde(default)]
+    pub datagrams_recovered: u64,
     /// Coded packets sent because feedback called for them.
     pub coded_on_feedback: u64,
     /// Datagrams dropped: forged, replayed or out of place.
@@ -96,6 +99,9 @@ pub struct PacketView {
     /// Datagrams of applications beside their streams.
     #[serde(default)]
     pub datagrams: u64,
+    /// Repairs of these.
+    #[serde(default)]
+    pub datagram_repairs: u64,
     /// Source symbols as they are.
     pub systematic: u64,
     /// Linear combinations.
@@ -277,6 +283,7 @@ impl From<&PacketCounts> for PacketView {
             handshake: counts.handshake,
             control: counts.control,
             datagrams: counts.datagrams,
+            datagram_repairs: counts.datagram_repairs,
             systematic: counts.systematic,
             coded: counts.coded,
             bytes: counts.bytes,
@@ -314,6 +321,7 @@ impl ConnectionView {
             coded_innovative: stats.coded_innovative,
             useless: stats.useless,
             symbols_recovered: stats.symbols_recovered,
+            datagrams_recovered: stats.datagrams_recovered,
             coded_on_feedback: stats.coded_on_feedback,
             dropped: stats.forged + stats.replayed + stats.unexpected,
             probe_timeouts: stats.probe_timeouts,

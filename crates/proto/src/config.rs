@@ -152,6 +152,7 @@ impl TransportConfig {
             idle_timeout: self.idle_timeout,
             max_ack_delay: crate::path::ACK_DELAY_MAX,
             udp_payload_max: u64::from(self.udp_payload_max()).max(1472),
+            datagram_window: ctcp_rlnc::SLIDING_MAX as u64,
         }
     }
 }

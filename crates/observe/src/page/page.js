@@ -145,7 +145,7 @@ class ConnectionCard {
     this.words.coded.set(count(sent.coded), data ? percent(sent.coded / data) : "");
     this.words.used.set(count(connection.coded_innovative), `of ${count(received.coded)}`);
     this.words.useless.set(count(connection.useless));
-    this.words.repaired.set(count(connection.symbols_recovered));
+    this.words.repaired.set(count(connection.symbols_recovered + connection.datagrams_recovered));
     this.words.feedback.set(recent.left == null ? "–" : percent(recent.left));
     this.words.order.set(...recent.order);
     this.words.decode.set(...recent.decode);

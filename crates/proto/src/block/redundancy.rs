@@ -129,6 +129,21 @@ impl Redundancy {
         }
     }
 
+    /// Repairs for `count` datagrams that are of use together: what `auto` sends ahead
+    /// at the end of a transfer of as many symbols, as nothing will come later to
+    /// bring them. The papers know no datagrams, so every rule but `None` does so.
+    pub(crate) fn for_datagrams(self, count: u8, process: LossProcess) -> u32 {
+        if self == Self::None || process.has_ceased {
+            return 0;
+        }
+        let plan = Plan {
+            needed: count,
+            process,
+            delay: 1.0,
+        };
+        ahead_at_end(&plan, coded_ahead(count.into(), process.rate))
+    }
+
     /// Whether what a failed pass still lacks is planned like a block of its own.
     pub(crate) const fn plans_repairs(self) -> bool {
         matches!(self, Self::Auto)

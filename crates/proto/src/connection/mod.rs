@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ctcp_rlnc::SlidingError;
 use ctcp_units::{Duration, Instant, PathId, StreamId, SymbolId};
 use thiserror::Error;
 
@@ -75,6 +76,9 @@ pub enum Violation {
     /// Against the rules of streams.
     #[error("broken stream: {0}")]
     Stream(#[from] StreamViolation),
+    /// Against the rules of datagrams and their repairs.
+    #[error("broken datagrams: {0}")]
+    Datagram(#[from] SlidingError),
     /// An ACK of what was never sent, or for a path that does not exist.
     #[error("acknowledgement of packets that were never sent on {0}")]
     UnsentAcknowledged(PathId),

@@ -325,12 +325,16 @@ impl Connection {
             } => self.streams.on_reset_stream(stream, code, final_offset)?,
             Frame::StopSending { stream, code } => self.streams.on_stop_sending(stream, code)?,
             Frame::Abandon { first, count } => self.receiver.on_abandon(first, count)?,
-            Frame::Datagram { stream, data } => {
-                // It was taken for a control packet, and can hold no second one.
-                self.received.control -= 1;
-                self.received.datagrams += 1;
-                self.datagrams.on_received(stream, data);
+            Frame::Datagram { stream, data } => self.on_datagram(stream, data),
+            Frame::NumberedDatagram { number, content } => {
+                self.on_numbered_datagram(number, content)?;
             }
+            Frame::DatagramRepair {
+                first,
+                count,
+                repair,
+                payload,
+            } => self.on_datagram_repair((first, count), repair, payload)?,
             Frame::PathChallenge(data) => {
                 if self.responses.len() < RESPONSES_MAX {
                     let path = arrival.path;
@@ -453,7 +457,7 @@ impl Connection {
                         self.on_control_fate(control, fate.has_arrived);
                     }
                 }
-                Cargo::AckOnly | Cargo::MtuProbe(_) | Cargo::Datagram => {}
+                Cargo::AckOnly | Cargo::MtuProbe(_) | Cargo::Datagram | Cargo::DatagramRepair => {}
             }
         }
         self.fates = fates;

@@ -13,6 +13,8 @@ pub struct PacketCounts {
     pub control: u64,
     /// Datagrams of the application beside its streams.
     pub datagrams: u64,
+    /// Repairs of such datagrams.
+    pub datagram_repairs: u64,
     /// Source symbols as they are.
     pub systematic: u64,
     /// Linear combinations.
@@ -75,12 +77,18 @@ pub struct ConnectionStats {
     /// Datagrams of the application dropped here: they came faster than they could go
     /// on, or no path could carry them any more.
     pub datagrams_dropped: u64,
+    /// Datagrams of the application that were lost on the way and that repairs
+    /// brought back.
+    pub datagrams_recovered: u64,
     /// Generations given up because no path could carry them any more.
     pub generations_abandoned: u64,
     /// Blocks in memory as a sender.
     pub blocks_sending: usize,
     /// Generations in memory as a receiver.
     pub generations_receiving: usize,
+    /// Datagrams of the application and repairs held as a receiver, to recover others
+    /// by; at most 64.
+    pub datagrams_held: usize,
     /// Bytes of symbols held as a sender.
     pub symbol_bytes_held: usize,
     /// Stream bytes that wait to be sent.
@@ -115,6 +123,8 @@ impl Connection {
             probe_timeouts: counters.probe_timeouts,
             address_changes: counters.address_changes,
             datagrams_dropped: self.datagrams.dropped(),
+            datagrams_recovered: self.datagrams.recovered(),
+            datagrams_held: self.datagrams.held(),
             generations_abandoned: counters.generations_abandoned,
             blocks_sending: self.sender.len(),
             generations_receiving: self.receiver.len(),

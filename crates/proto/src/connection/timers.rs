@@ -49,6 +49,7 @@ impl Connection {
                 let keys = self.keys.as_ref().and_then(|keys| keys.deadline());
                 paths
                     .chain([keys, Some(self.idle_deadline()), self.pacing_deadline()])
+                    .chain([self.datagrams.due()])
                     .flatten()
                     .min()
             }
@@ -89,7 +90,7 @@ impl Connection {
     /// When the pacer lets go what tokens would pay for already.
     fn pacing_deadline(&self) -> Option<Instant> {
         let has_symbols = self.has_symbols_to_send();
-        if !has_symbols && self.datagrams.is_empty() {
+        if !has_symbols && self.datagrams.is_idle(self.now) {
             return None;
         }
         let content_max = self.content_max();
@@ -141,6 +142,7 @@ impl Connection {
         if let Some(keys) = &mut self.keys {
             keys.handle_timeout(now);
         }
+        self.datagrams.handle_timeout(now);
         for index in 0..self.paths.len() {
             if self.paths[index].deadline().is_some_and(|at| at <= now) {
                 self.handle_path_timeout(now, index);

@@ -132,7 +132,7 @@ impl Connection {
         Some(self.single(index, self.paths[index].remote, out))
     }
 
-    fn single(&self, index: usize, remote: SocketAddr, out: &[u8]) -> Transmit {
+    pub(super) fn single(&self, index: usize, remote: SocketAddr, out: &[u8]) -> Transmit {
         Transmit {
             path: self.paths[index].id,
             remote,
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// Begins a packet at the end of `out`; returns where.
-    fn begin(&self, index: usize, out: &mut Vec<u8>) -> usize {
+    pub(super) fn begin(&self, index: usize, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         out.push(0);
         let id = self.paths[index].remote_id;
@@ -154,7 +154,7 @@ impl Connection {
 
     /// Seals the packet that begins at `start` and enters it into the ledger.
     /// `None`: the keys are worn out and the connection ends.
-    fn seal(
+    pub(super) fn seal(
         &mut self,
         now: Instant,
         index: usize,
@@ -181,9 +181,14 @@ impl Connection {
         self.sent.bytes += len as u64;
         match cargo {
             Cargo::Symbol { .. } => {}
-            Cargo::AckOnly | Cargo::Control | Cargo::MtuProbe(_) | Cargo::Datagram => {
+            Cargo::AckOnly
+            | Cargo::Control
+            | Cargo::MtuProbe(_)
+            | Cargo::Datagram
+            | Cargo::DatagramRepair => {
                 match cargo {
                     Cargo::Datagram => self.sent.datagrams += 1,
+                    Cargo::DatagramRepair => self.sent.datagram_repairs += 1,
                     _ => self.sent.control += 1,
                 }
                 self.trace_sent(index, number.0, len, TraceContent::Control);
@@ -422,38 +427,6 @@ impl Connection {
         out.resize(usize::from(size) - TAG_LEN, 0);
         let flags = Header::Control.flags().with_ack_now(true);
         self.seal(now, index, out, 0, flags, Cargo::MtuProbe(size))?;
-        Some(self.single(index, self.paths[index].remote, out))
-    }
-
-    /// A datagram of the application: it pays a token as a symbol does, and goes
-    /// before symbols, a few at a time, as it does not wait.
-    fn transmit_datagram(
-        &mut self,
-        now: Instant,
-        index: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        if self.datagrams.is_empty() {
-            return None;
-        }
-        self.drop_unfit_datagrams();
-        if !self.carries_next_datagram(index) {
-            return None;
-        }
-        let path = &mut self.paths[index];
-        if !path.has_token() {
-            path.is_app_limited = false;
-            return None;
-        }
-        if !path.may_send(now) || self.has_symbols_to_send() && self.datagrams.yields() {
-            return None;
-        }
-        let (stream, data) = self.datagrams.pop()?;
-        self.begin(index, out);
-        let data = &data;
-        Frame::Datagram { stream, data }.write(out);
-        let flags = Header::Control.flags();
-        self.seal(now, index, out, 0, flags, Cargo::Datagram)?;
         Some(self.single(index, self.paths[index].remote, out))
     }
 

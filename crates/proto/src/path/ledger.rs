@@ -42,12 +42,17 @@ pub(crate) enum Cargo {
     MtuProbe(u16),
     /// A datagram of the application, which is not sent again.
     Datagram,
+    /// A repair of such datagrams, which is not sent again either.
+    DatagramRepair,
 }
 
 impl Cargo {
     /// It paid a token.
     pub(crate) const fn holds_token(self) -> bool {
-        matches!(self, Self::Symbol { .. } | Self::Datagram)
+        matches!(
+            self,
+            Self::Symbol { .. } | Self::Datagram | Self::DatagramRepair
+        )
     }
 
     const fn is_ack_eliciting(self) -> bool {

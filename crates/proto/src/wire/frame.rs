@@ -31,6 +31,8 @@ const CLOSE: u8 = 14;
 const PATH_USE: u8 = 15;
 const PATH_CLOSE: u8 = 16;
 const DATAGRAM: u8 = 17;
+const NUMBERED_DATAGRAM: u8 = 18;
+const DATAGRAM_REPAIR: u8 = 19;
 
 /// The bit of a path's use that makes it a backup.
 const USE_BACKUP: u8 = 1;
@@ -136,6 +138,24 @@ pub enum Frame<'a> {
         /// The data.
         data: &'a [u8],
     },
+    /// A datagram that repairs cover: symbol `number` of the sliding code.
+    NumberedDatagram {
+        /// Its place among the numbered datagrams of this direction, from 0.
+        number: u64,
+        /// Stream and data, as the code sees them; see [`datagram_content`].
+        content: &'a [u8],
+    },
+    /// A linear combination of numbered datagrams; the rest of the packet.
+    DatagramRepair {
+        /// The lowest number that it covers.
+        first: u64,
+        /// How many, at least 1.
+        count: u8,
+        /// Which of the combinations of these.
+        repair: u16,
+        /// The combination.
+        payload: &'a [u8],
+    },
     /// The connection ends.
     Close {
         /// Why.
@@ -207,6 +227,11 @@ pub(super) fn path_id(reader: &mut Reader<'_>) -> Result<PathId, ParseError> {
         })
 }
 
+fn the_rest<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ParseError> {
+    let rest = reader.rest().len();
+    reader.bytes(rest)
+}
+
 fn stream_id(reader: &mut Reader<'_>) -> Result<StreamId, ParseError> {
     let value = reader.varint()?;
     if value > super::symbol::STREAM_ID_MAX {
@@ -216,6 +241,16 @@ fn stream_id(reader: &mut Reader<'_>) -> Result<StreamId, ParseError> {
         });
     }
     Ok(StreamId(value))
+}
+
+/// Stream and data of a numbered datagram, as it arrived or was recovered.
+///
+/// # Errors
+/// No stream id stands in front.
+pub fn datagram_content(content: &[u8]) -> Result<(StreamId, &[u8]), ParseError> {
+    let mut reader = Reader::new(content);
+    let stream = stream_id(&mut reader)?;
+    Ok((stream, reader.rest()))
 }
 
 fn code(reader: &mut Reader<'_>) -> Result<u32, ParseError> {
@@ -234,8 +269,7 @@ impl<'a> Frame<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         Ok(match reader.u8()? {
             PADDING => {
-                let rest = reader.rest().len();
-                reader.bytes(rest)?;
+                the_rest(reader)?;
                 Self::Padding
             }
             PING => Self::Ping,
@@ -288,10 +322,27 @@ impl<'a> Frame<'a> {
             PATH_RESPONSE => Self::PathResponse(reader.array()?),
             DATAGRAM => Self::Datagram {
                 stream: stream_id(reader)?,
-                data: {
-                    let rest = reader.rest().len();
-                    reader.bytes(rest)?
+                data: the_rest(reader)?,
+            },
+            NUMBERED_DATAGRAM => {
+                let number = bounded("datagram", reader.varint()?)?;
+                let content = the_rest(reader)?;
+                datagram_content(content)?;
+                Self::NumberedDatagram { number, content }
+            }
+            DATAGRAM_REPAIR => Self::DatagramRepair {
+                first: bounded("datagram", reader.varint()?)?,
+                count: match reader.u8()? {
+                    0 => {
+                        return Err(ParseError::Impossible {
+                            field: "count of datagrams repaired",
+                            value: 0,
+                        });
+                    }
+                    count => count,
                 },
+                repair: reader.array().map(u16::from_be_bytes)?,
+                payload: the_rest(reader)?,
             },
             CLOSE => {
                 let code = code(reader)?;
@@ -329,6 +380,10 @@ impl<'a> Frame<'a> {
             Self::PathClose(path) => varint_len(path.0.into()),
             Self::PathChallenge(_) | Self::PathResponse(_) => 8,
             Self::Datagram { stream, data } => varint_len(stream.0) + data.len(),
+            Self::NumberedDatagram { number, content } => varint_len(number) + content.len(),
+            Self::DatagramRepair { first, payload, .. } => {
+                varint_len(first) + 1 + 2 + payload.len()
+            }
             Self::Close { reason, .. } => 4 + 1 + reason.len().min(CLOSE_REASON_MAX),
         }
     }
@@ -417,6 +472,23 @@ impl<'a> Frame<'a> {
                 out.push(DATAGRAM);
                 write_varint(out, stream.0);
                 out.extend_from_slice(data);
+            }
+            Self::NumberedDatagram { number, content } => {
+                out.push(NUMBERED_DATAGRAM);
+                write_varint(out, number);
+                out.extend_from_slice(content);
+            }
+            Self::DatagramRepair {
+                first,
+                count,
+                repair,
+                payload,
+            } => {
+                out.push(DATAGRAM_REPAIR);
+                write_varint(out, first);
+                out.push(count);
+                out.extend_from_slice(&repair.to_be_bytes());
+                out.extend_from_slice(payload);
             }
             Self::Close { code, reason } => {
                 let mut len = reason.len().min(CLOSE_REASON_MAX);

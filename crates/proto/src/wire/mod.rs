@@ -20,7 +20,7 @@ mod symbol;
 mod varint;
 
 pub use ack::{AckRanges, AckView, ECN_NONE, EcnCounts, RangesView};
-pub use frame::{Frame, FrameIter, GenerationReport, ReportsView};
+pub use frame::{Frame, FrameIter, GenerationReport, ReportsView, datagram_content};
 pub use header::{Flags, Header, SymbolTruncation};
 pub use params::TransportParams;
 pub use symbol::{StreamFrame, StreamFrames, stream_header_len};

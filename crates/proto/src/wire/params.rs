@@ -25,10 +25,13 @@ pub struct TransportParams {
     pub max_ack_delay: Duration,
     /// Largest UDP payload accepted, bytes.
     pub udp_payload_max: u64,
+    /// Numbered datagrams that are remembered for repairs to cover; 0: none, and
+    /// neither may be sent.
+    pub datagram_window: u64,
 }
 
 impl TransportParams {
-    fn fields(&self) -> [(u64, u64); 7] {
+    fn fields(&self) -> [(u64, u64); 8] {
         [
             (1, self.window_symbols),
             (2, self.max_data),
@@ -37,6 +40,7 @@ impl TransportParams {
             (5, self.idle_timeout.as_millis() as u64),
             (6, self.max_ack_delay.as_micros() as u64),
             (7, self.udp_payload_max),
+            (8, self.datagram_window),
         ]
     }
 
@@ -53,7 +57,7 @@ impl TransportParams {
     /// # Errors
     /// Truncated bytes; a window, payload or ACK delay out of range.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        let mut values = [0u64; 8];
+        let mut values = [0u64; 9];
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
             let id = reader.varint()?;
@@ -71,6 +75,7 @@ impl TransportParams {
             idle,
             ack,
             payload,
+            datagram_window,
         ] = values;
         let check = |field, value, range: core::ops::RangeInclusive<u64>| {
             if range.contains(&value) {
@@ -87,6 +92,7 @@ impl TransportParams {
             idle_timeout: Duration::from_millis(check("idle timeout", idle, 0..=1 << 40)?),
             max_ack_delay: Duration::from_micros(check("ACK delay", ack, 0..=1_000_000)?),
             udp_payload_max: check("UDP payload", payload, 1200..=65_527)?,
+            datagram_window,
         })
     }
 }
@@ -103,6 +109,7 @@ mod tests {
         idle_timeout: Duration::from_secs(120),
         max_ack_delay: Duration::from_millis(5),
         udp_payload_max: 65_527,
+        datagram_window: 64,
     };
 
     #[test]

@@ -99,6 +99,45 @@ fn a_datagram_is_the_rest_of_its_packet() {
 }
 
 #[test]
+fn numbered_datagrams_and_their_repairs_are_pinned_to_their_bytes() {
+    let numbered = Frame::NumberedDatagram {
+        number: 300,
+        content: b"\x07\x01\x02",
+    };
+    let repair = Frame::DatagramRepair {
+        first: 70,
+        count: 9,
+        repair: 0x0102,
+        payload: b"\x03\x04",
+    };
+    for (frame, bytes) in [
+        (numbered, &[18, 0x41, 0x2C, 7, 1, 2][..]),
+        (repair, &[19, 0x40, 70, 9, 1, 2, 3, 4]),
+    ] {
+        let mut out = Vec::new();
+        frame.write(&mut out);
+        assert_eq!(out, bytes);
+        assert_eq!(frame.encoded_len(), bytes.len());
+        assert!(frame.is_ack_eliciting());
+        let mut frames = FrameIter::new(bytes);
+        assert_eq!(frames.next(), Some(Ok(frame)));
+        assert_eq!(frames.next(), None);
+    }
+    assert_eq!(
+        datagram_content(b"\x07\x01\x02"),
+        Ok((StreamId(7), &[1, 2][..]))
+    );
+}
+
+#[test]
+fn a_numbered_datagram_has_a_stream_and_a_repair_covers_something() {
+    for bytes in [&[18, 1][..], &[18], &[19, 1, 9, 0], &[19, 1, 0, 0, 0]] {
+        let read: Vec<_> = FrameIter::new(bytes).collect();
+        assert!(matches!(read[..], [Err(_)]), "{bytes:?}: {read:?}");
+    }
+}
+
+#[test]
 fn reports_come_back_and_stop_at_the_room() {
     let reports = |n: u64| {
         (0..n).map(|i| GenerationReport {
