@@ -47,3 +47,9 @@ fn auto_fills_a_long_lossy_path_within_some_round_trips() {
     let scores = scores("20 MB, 500 ms, 10 %", "auto");
     assert!(figure(&scores, "extra RTTs") <= 10.0, "{scores:?}");
 }
+
+#[test]
+fn auto_takes_back_a_jump_where_a_tenth_of_the_path_is_left() {
+    let scores = scores("20 MB, 500 ms, 0 %, resumed, a tenth left", "auto");
+    assert!(figure(&scores, "extra RTTs") <= 6.5, "{scores:?}");
+}

@@ -117,6 +117,8 @@ pub struct Auto {
     start_window: f64,
     /// What an earlier connection knew of the path.
     resume: Resume,
+    /// Packets before this belong to a jump that was taken back.
+    retreated_before: PacketNumber,
     flat_rounds: u32,
     best_rate: f64,
     start_loss: StartLoss,
@@ -162,6 +164,7 @@ pub fn auto(params: &Params) -> Auto {
         rounds_since_test: 0,
         start_window: params.init_tokens,
         resume: Resume::new(params.resume),
+        retreated_before: PacketNumber(0),
         flat_rounds: 0,
         best_rate: 0.0,
         start_loss: StartLoss::default(),
@@ -435,7 +438,10 @@ impl Controller for Auto {
             self.on_round(event, &report);
         }
         if self.phase == Phase::Start && self.sees_queue(event) {
-            self.end_start(event);
+            match self.resume.retreat(self.start_window) {
+                Some(window) => self.retreat(event, window),
+                None => self.end_start(event),
+            }
         }
         self.watch_queue(event);
         if let Phase::Drain { rounds, .. } = self.phase {

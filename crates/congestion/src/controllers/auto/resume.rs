@@ -4,8 +4,8 @@
 //! The start begins as always. When the base turns out to be what it was, the window
 //! becomes half of the remembered flight, paced at half of the remembered rate. From
 //! there the start goes on: it doubles, or ends as it always does, by a queue, by a
-//! rate that does not grow, or by losses. If half of what was jumped to is lost before
-//! it has arrived, the window is what it was before the jump.
+//! rate that does not grow, or by losses. If a queue shows, or half of what was jumped
+//! to is lost, before it has arrived, the jump is taken back.
 
 use ctcp_units::{Duration, Instant, PacketNumber};
 
@@ -89,6 +89,15 @@ impl Resume {
         let window = jump.window_before;
         *self = Self::Nothing;
         Some(window)
+    }
+
+    /// A queue shows; `window` without the jump, if nothing has borne that out.
+    pub(super) fn retreat(&mut self, window: f64) -> Option<f64> {
+        let Self::Jumped(jump) = *self else {
+            return None;
+        };
+        *self = Self::Nothing;
+        Some((window - jump.window + jump.window_before).max(jump.window_before))
     }
 
     /// Whether the window is the raised one, which nothing has borne out yet.
@@ -215,6 +224,15 @@ mod tests {
         assert_eq!(resume.on_loss(&lost(20, 60)), None, "chance may do that");
         assert_eq!(resume.on_loss(&lost(90, 60)), Some(10.0));
         assert_eq!(resume.rate(), 0.0);
+    }
+
+    #[test]
+    fn a_jump_that_meets_a_queue_leaves_what_the_acks_have_earned() {
+        let mut resume = waiting(BASE);
+        assert_eq!(resume.retreat(10.0), None, "it has not jumped");
+        let _ = resume.on_ack(&ack(BASE, 1, 9, true), BASE, 10.0);
+        assert_eq!(resume.retreat(230.0), Some(40.0));
+        assert_eq!((resume.retreat(230.0), resume.rate()), (None, 0.0));
     }
 
     #[test]

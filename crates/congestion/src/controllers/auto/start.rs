@@ -19,7 +19,7 @@ impl Auto {
         lost: u64,
         is_queued: bool,
     ) {
-        if report.is_app_limited {
+        if report.is_app_limited || ack.newest_acked < self.retreated_before {
             return;
         }
         let rate = self.bandwidth.largest();
@@ -49,6 +49,9 @@ impl Auto {
         let Some(sample) = ack.rtt_sample else {
             return false;
         };
+        if ack.newest_acked < self.retreated_before {
+            return false;
+        }
         let base = self.base.unwrap_or(Duration::ZERO);
         let spread = Duration::from_secs_f64(self.noise.seconds());
         let margin = self.bare_margin().min(START_MARGIN_MAX) + spread;
@@ -58,6 +61,20 @@ impl Auto {
             self.queued_samples = 0;
         }
         self.queued_samples >= START_QUEUED_SAMPLES && self.bandwidth.largest() > 0.0
+    }
+
+    /// The path has less than what was remembered: the start goes on as if it had not
+    /// jumped, from `window`. What the jump sent says nothing about that.
+    pub(super) fn retreat(&mut self, ack: &AckEvent, window: f64) {
+        let next = ack.largest_sent.next();
+        let rate = window / self.base_seconds().max(1e-3);
+        self.start_window = window;
+        self.best_rate = rate;
+        self.bandwidth.reset(rate);
+        self.queued_samples = 0;
+        self.flat_rounds = 0;
+        self.retreated_before = next;
+        self.rounds.restart(next);
     }
 
     pub(super) fn end_start(&mut self, ack: &AckEvent) {
