@@ -1,10 +1,10 @@
-//! `--config FILE`: any option of `ctcp server`, `client`, `connect`, `ping` or
-//! `speedtest` from a TOML file.
+//! `--config FILE`: any option of a command that talks to a peer from a TOML file:
+//! `ctcp server`, `client`, `connect`, `send`, `receive`, `ping`, `speedtest`.
 //!
 //! A key is an option's name without its dashes: `listen = "0.0.0.0:4500"`. Keys
-//! outside tables hold for every command; `[server]`, `[client]`, `[connect]`, `[ping]`
-//! and `[speedtest]` for that one. The command line wins, then the environment, then the file, then
-//! the default.
+//! outside tables hold for every command; `[server]`, `[client]` and so on for that one.
+//! The command line wins, then the environment, then the file, then the default. What
+//! wins also rules out what cannot stand beside it.
 //!
 //! What the file says is put among the arguments, where neither the command line
 //! nor the environment says anything: it goes through the same checks as if it
@@ -69,10 +69,15 @@ pub(crate) fn expand(
         let by_variable = arg.get_env().and_then(|name| variable(name.to_str()?));
         by_variable.is_some() || args[1..].iter().any(|typed| names(typed, arg))
     };
+    let is_ruled_out = |arg: &Arg| {
+        sub.get_arguments()
+            .any(|other| is_given(other) && exclude(sub, arg, other))
+    };
     let mut more = Vec::new();
     for (key, value) in file.of(sub.get_name()) {
         // Of the keys that hold for every command, some are of others.
-        if let Some(arg) = option(sub, key).filter(|arg| !is_given(arg)) {
+        let arg = option(sub, key).filter(|arg| !is_given(arg) && !is_ruled_out(arg));
+        if let Some(arg) = arg {
             more.extend(arguments(arg, value).map_err(|error| file.failure(key, &error))?);
         }
     }
@@ -130,6 +135,17 @@ fn option<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
     command
         .get_arguments()
         .find(|arg| arg.get_long() == Some(&name))
+}
+
+/// Whether two arguments cannot be given together.
+fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let names = |arg: &Arg, other: &Arg| {
+        let conflicts = command.get_arg_conflicts_with(arg);
+        conflicts
+            .iter()
+            .any(|found| found.get_id() == other.get_id())
+    };
+    names(one, other) || names(other, one)
 }
 
 /// Whether a typed argument gives this option.
@@ -271,7 +287,7 @@ impl File {
             .filter(|other| likeness(other) > 0.75)
             .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         let hint = nearest.map_or_else(
-            || "`ctcp help server` and `ctcp help client` list the options".to_owned(),
+            || "`ctcp COMMAND --help` lists the options".to_owned(),
             |nearest| format!("did you mean `{nearest}`?"),
         );
         self.failure(shown, &format!("there is no such option; {hint}"))
@@ -314,6 +330,8 @@ mod tests {
             config: Option<PathBuf>,
             #[arg(long, default_value = "1080")]
             socks: u16,
+            #[arg(long, conflicts_with = "socks")]
+            redirect: Option<u16>,
         },
         Other,
     }
@@ -385,6 +403,19 @@ mod tests {
         );
         let client = expanded(text, &["client"], None).expect("good");
         assert_eq!(client[2..], ["--socks=1081"]);
+    }
+
+    #[test]
+    fn what_is_typed_rules_out_what_cannot_stand_beside_it() {
+        let words = |text, words| expanded(text, words, None).expect("good");
+        let typed = ["client", "--redirect", "1"];
+        assert_eq!(words("socks = 2", &typed)[1..], typed);
+        let typed = ["client", "--socks=1"];
+        assert_eq!(words("redirect = 2", &typed)[1..], typed);
+        assert_eq!(
+            words("redirect = 2", &["client"])[1..],
+            ["client", "--redirect=2"]
+        );
     }
 
     #[test]

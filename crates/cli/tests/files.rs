@@ -227,6 +227,49 @@ fn an_invite_pairs_the_two_for_good_whoever_listens() {
     assert!(!Path::new(&there_state).join("allow").exists());
 }
 
+/// The file gives what is not typed; what is typed rules out what it excludes.
+#[test]
+fn a_configuration_file_gives_both_ends_their_options() {
+    let pair = Pair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (file, to, config) = (path("file"), path("to"), path("ctcp.toml"));
+    fs::write(&file, body(1, 10_000)).unwrap();
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\n\
+         [receive]\nkey = \"{}\"\nallow = [\"{}\"]\njson = true\n\
+         [send]\nkey = \"{}\"\nserver-key = \"{}\"\nchecksum = true\n",
+        pair.there.path(),
+        pair.here.public,
+        pair.here.path(),
+        pair.there.public,
+    );
+    fs::write(&config, text).unwrap();
+    let checked = Ctcp::run(&["check-config", &config]);
+    common::assert_ok(&checked);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(said.contains("send, receive"), "{said}");
+
+    let mut receiver = Ctcp::start(&["receive", &to, "--config", &config]);
+    let line = receiver.stdout();
+    let said: serde_json::Value = serde_json::from_str(line.lines().next().expect("a line"))
+        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    let address = said["listening"].as_str().expect("an address");
+    let send = ["send", &file, "--server", address, "--config", &config];
+    common::assert_ok(&Ctcp::run(&send));
+    assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.stderr());
+    assert_eq!(
+        fs::read(folder.path().join("to/file")).unwrap(),
+        body(1, 10_000)
+    );
+
+    fs::write(&config, "[receive]\nno-overwite = true\n").unwrap();
+    let output = Ctcp::run(&["receive", &to, "--config", &config]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("did you mean `no-overwrite`?"), "{said}");
+}
+
 #[test]
 fn a_pipe_goes_through_and_the_sender_may_listen() {
     let (here, there) = (Key::generate(), Key::generate());

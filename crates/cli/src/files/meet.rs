@@ -9,6 +9,7 @@ use ctcp_proxy::limits::Limits;
 use ctcp_proxy::target::{Host, Target};
 
 use crate::client::{ServerArgs, read_invite};
+use crate::config::ConfigArgs;
 use crate::dial::{Dialer, Session};
 use crate::failure::Failure;
 use crate::gatekeeper::{Gatekeeper, GatekeeperConfig};
@@ -55,6 +56,8 @@ pub(crate) struct MeetArgs {
     #[arg(long, value_name = "TIME", default_value = "10min", env = "CTCP_PATIENCE",
           value_parser = values::duration)]
     pub(super) patience: Duration,
+    #[command(flatten)]
+    config: ConfigArgs,
     #[command(flatten)]
     pub(super) server: ServerArgs,
     /// Print results as JSON lines
