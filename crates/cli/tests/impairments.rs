@@ -6,7 +6,7 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::{Net, Web, has_curl, link};
+use common::{Net, Web, has_curl, link, wait_until};
 use ctcp_link::{GilbertElliott, LinkConfig, LossModel, Outage};
 use ctcp_units::{LossRate, millis, seconds};
 
@@ -79,6 +79,15 @@ fn packets_larger_than_the_path_carries_are_asked_for_in_vain_and_harm_nothing()
     net.upload(&web, 8, 2 * MEGABYTES);
 }
 
+/// Waits until half a megabyte more has arrived.
+fn under_way(net: &Net) {
+    let arrived = || net.relay.counters().expect("it runs").down.delivered_bytes;
+    let before = arrived();
+    wait_until("data arrive", Duration::from_secs(60), || {
+        arrived() > before + MEGABYTES as u64 / 2
+    });
+}
+
 #[test]
 fn an_outage_of_three_seconds_interrupts_and_breaks_nothing() {
     if !has_curl() {
@@ -86,9 +95,8 @@ fn an_outage_of_three_seconds_interrupts_and_breaks_nothing() {
     }
     let (web, net) = (Web::start(), Net::start(link()));
     thread::scope(|scope| {
-        let transfer = scope.spawn(|| net.download(&web, 3, 12 * MEGABYTES));
-        web.next_request();
-        thread::sleep(Duration::from_millis(300));
+        let transfer = scope.spawn(|| net.download(&web, 3, 16 * MEGABYTES));
+        under_way(&net);
         let outage = Outage {
             start: Duration::ZERO,
             end: seconds(3),
@@ -110,10 +118,9 @@ fn a_change_of_the_clients_address_breaks_nothing() {
     }
     let (web, net) = (Web::start(), Net::start(losing(0.01)));
     thread::scope(|scope| {
-        let transfer = scope.spawn(|| net.download(&web, 5, 12 * MEGABYTES));
-        web.next_request();
+        let transfer = scope.spawn(|| net.download(&web, 5, 16 * MEGABYTES));
         for _ in 0..2 {
-            thread::sleep(Duration::from_millis(300));
+            under_way(&net);
             assert_eq!(net.relay.rebind().expect("it runs"), 1);
         }
         assert!(!transfer.is_finished(), "the change must hit the transfer");

@@ -137,7 +137,7 @@ fn an_interrupted_run_leaves_whole_lines_and_goes_on() {
         "{}",
         said(&output)
     );
-    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(began.elapsed() < Duration::from_secs(120));
     assert_eq!(records(Path::new(&out), "cc14-fig2a").len(), 0);
 }
 

@@ -204,7 +204,7 @@ async fn a_wrong_server_key_gets_no_answer_within_the_patience_asked_for() {
         assert_eq!(error, ConnectError::NoAnswer { remote });
         let waited = start.elapsed();
         assert!(waited >= Duration::from_millis(600), "{waited:?}");
-        assert!(waited < Duration::from_secs(5), "{waited:?}");
+        assert!(waited < Duration::from_secs(30), "{waited:?}");
         assert!(server.stats().proto.bad_hello > 0);
         assert_eq!(client.drain(Duration::from_secs(1)).await, 0);
     })

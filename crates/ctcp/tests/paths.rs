@@ -6,7 +6,7 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Pair, bytes, in_time, receive, send, server};
+use common::{Pair, bytes, carry, in_time, server};
 use ctcp::{
     ClosePathError, Connection, OpenPathError, PathConfig, PathEvent, PathId, PathOptions,
     PathState,
@@ -54,9 +54,7 @@ async fn two_networks_carry_one_stream() {
         let (pair, first, second, path) = bonded().await;
         let (mut near, mut far) = pair.stream(b"go").await;
         let data = bytes(1, 8 << 20);
-        let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
-        sent.unwrap();
-        assert!(got.unwrap() == data, "damaged");
+        carry(&mut far, &mut near, &data).await;
         for relay in [&first, &second] {
             let down = relay.counters().unwrap().down;
             println!("{down:?}");
@@ -66,7 +64,10 @@ async fn two_networks_carry_one_stream() {
         let paths = pair.near.paths();
         assert_eq!(paths[1].id, path);
         assert_ne!(paths[0].local, paths[1].local);
-        assert!(paths.iter().all(|path| path.state == PathState::Active));
+        // Where the machine is late, a path looks silent for a moment.
+        while !(pair.near.paths().iter()).all(|path| path.state == PathState::Active) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     })
     .await;
 }
@@ -81,9 +82,7 @@ async fn a_network_that_dies_takes_no_byte_along() {
             tokio::time::sleep(Duration::from_millis(700)).await;
             first.stop().unwrap();
         };
-        let (sent, got, ()) = tokio::join!(send(&mut far, &data), receive(&mut near), death);
-        sent.unwrap();
-        assert!(got.unwrap() == data, "damaged");
+        tokio::join!(carry(&mut far, &mut near, &data), death);
         event(&pair.far, PathEvent::Down(PathId(0))).await;
         pair.near.close_path(PathId(0)).unwrap();
         event(&pair.near, PathEvent::Closed(PathId(0))).await;
@@ -134,9 +133,7 @@ async fn what_cannot_be_a_path_is_named_and_the_rest_carries_on() {
 
         let (mut near, mut far) = pair.stream(b"still here").await;
         let data = bytes(3, 1 << 20);
-        let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
-        sent.unwrap();
-        assert!(got.unwrap() == data);
+        carry(&mut far, &mut near, &data).await;
     })
     .await;
 }
@@ -159,9 +156,7 @@ async fn a_path_without_an_answer_hinders_nobody() {
         event(&pair.near, PathEvent::Closed(path)).await;
         let (mut near, mut far) = pair.stream(b"x").await;
         let data = bytes(4, 1 << 20);
-        let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
-        sent.unwrap();
-        assert!(got.unwrap() == data);
+        carry(&mut far, &mut near, &data).await;
     })
     .await;
 }

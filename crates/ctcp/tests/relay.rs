@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Pair, bytes, in_time, receive, send, server};
+use common::{Pair, bytes, carry, carry_both_ways, in_time, server};
 use ctcp::Endpoint;
 use ctcp_emu::{LinkConfig, Relay, RelayConfig};
 use ctcp_link::LossModel;
@@ -21,19 +21,7 @@ async fn transfer(share: f64, len: usize) {
     let relay = Relay::spawn(config).unwrap();
     let pair = Pair::through(server, relay.local_addr()).await;
     let (near, far) = pair.stream(b"go").await;
-    let (up, down) = (bytes(4, len), bytes(5, len));
-    let (mut near_in, mut near_out) = near.into_split();
-    let (mut far_in, mut far_out) = far.into_split();
-    let (sent_up, sent_down, got_up, got_down) = tokio::join!(
-        send(&mut near_out, &up),
-        send(&mut far_out, &down),
-        receive(&mut far_in),
-        receive(&mut near_in),
-    );
-    sent_up.unwrap();
-    sent_down.unwrap();
-    assert!(got_up.unwrap() == up, "upload damaged");
-    assert!(got_down.unwrap() == down, "download damaged");
+    carry_both_ways(near, far, len).await;
     drop(pair);
     let counters = relay.stop().unwrap();
     eprintln!("{share}: up {:?}, down {:?}", counters.up, counters.down);
@@ -68,9 +56,7 @@ async fn a_server_with_many_addresses_answers_from_the_one_that_was_asked() {
             let pair = Pair::through(server, relay.local_addr()).await;
             let (mut near, mut far) = pair.stream(b"hello").await;
             let data = bytes(6, 1 << 20);
-            let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
-            sent.unwrap();
-            assert!(got.unwrap() == data);
+            carry(&mut far, &mut near, &data).await;
         }
     })
     .await;
@@ -92,9 +78,7 @@ async fn what_a_connection_learnt_of_its_path_outlives_it() {
             let pair = Pair::through(server.clone(), way).await;
             let (mut near, mut far) = pair.stream(b"go").await;
             let data = bytes(7, 1 << 20);
-            let (sent, got) = tokio::join!(send(&mut far, &data), receive(&mut near));
-            sent.unwrap();
-            assert!(got.unwrap() == data);
+            carry(&mut far, &mut near, &data).await;
             pair.near.close(0, "done");
             assert_eq!(server.drain(std::time::Duration::from_secs(60)).await, 0);
             if let Some(known) = server.remembered(&client_key, way.ip()) {

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Pair, bytes, in_time, receive, send, server, server_key, spawn_echo};
+use common::{
+    Pair, bytes, carry, carry_both_ways, in_time, receive, send, server, server_key, spawn_echo,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -10,19 +12,7 @@ async fn ten_megabytes_each_way_at_the_same_time_arrive_whole() {
     in_time(async {
         let pair = Pair::new().await;
         let (near, far) = pair.stream(b"go").await;
-        let (up, down) = (bytes(1, 10 << 20), bytes(2, 10 << 20));
-        let (mut near_in, mut near_out) = near.into_split();
-        let (mut far_in, mut far_out) = far.into_split();
-        let (sent_up, sent_down, got_up, got_down) = tokio::join!(
-            send(&mut near_out, &up),
-            send(&mut far_out, &down),
-            receive(&mut far_in),
-            receive(&mut near_in),
-        );
-        sent_up.unwrap();
-        sent_down.unwrap();
-        assert!(got_up.unwrap() == up, "upload damaged");
-        assert!(got_down.unwrap() == down, "download damaged");
+        let (mut near_out, mut far_out) = carry_both_ways(near, far, 10 << 20).await;
         near_out.delivered().await.unwrap();
         far_out.delivered().await.unwrap();
     })
@@ -35,9 +25,7 @@ async fn one_thread_is_enough_for_both_ends() {
         let pair = Pair::new().await;
         let (mut near, mut far) = pair.stream(b"go").await;
         let data = bytes(3, 4 << 20);
-        let (sent, got) = tokio::join!(send(&mut near, &data), receive(&mut far));
-        sent.unwrap();
-        assert!(got.unwrap() == data);
+        carry(&mut near, &mut far, &data).await;
     })
     .await;
 }
@@ -57,9 +45,7 @@ async fn two_hundred_streams_at_once_each_get_their_own_bytes_back() {
                 let data = bytes(number, 20_000 + 100 * number as usize);
                 let stream = connection.open_stream().await.unwrap();
                 let (mut from, mut to) = stream.into_split();
-                let (sent, got) = tokio::join!(send(&mut to, &data), receive(&mut from));
-                sent.unwrap();
-                assert!(got.unwrap() == data, "stream {number}");
+                carry(&mut to, &mut from, &data).await;
             });
         }
         while let Some(done) = tasks.join_next().await {

@@ -17,7 +17,7 @@ use ctcp_emu::{
     AttachmentKind, LinkConfig, Namespace, Network, NetworkConfig, PathConfig, TcpTuning,
     enter_user_namespace,
 };
-use ctcp_link::{EcnMarking, LossModel, QueueSize};
+use ctcp_link::{EcnMarking, LinkCounters, LossModel, QueueSize};
 use ctcp_units::{LossRate, Rate, millis};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -170,6 +170,31 @@ fn drain(socket: &UdpSocket, wait: Duration) -> usize {
     count
 }
 
+/// Receives what is still to come of the `offered` datagrams that path 0's first link has
+/// been given, `received` of which were received before; the link's counters.
+fn receive_rest(
+    network: &Network,
+    offered: u64,
+    mut received: u64,
+    others: &[&UdpSocket],
+) -> LinkCounters {
+    let started = Instant::now();
+    loop {
+        let link = network.router().counters().expect("it runs").links[0];
+        for socket in others {
+            received += drain(socket, millis(50)) as u64;
+        }
+        let all_done = link.offered == offered && link.inside == 0;
+        if all_done && link.delivered == received {
+            return link;
+        }
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{received} received of {link:?}"
+        );
+    }
+}
+
 fn udp_goes_both_ways(kind: AttachmentKind) {
     let network = start(kind, NetworkConfig::single(wire(), wire()));
     let (one, other) = udp_pair(&network, &network.paths()[0]);
@@ -244,15 +269,12 @@ fn the_share_lost_is_the_one_asked_for(kind: AttachmentKind) {
         for _ in 0..20 {
             one.send(&[1; 200]).expect("sent");
         }
-        received += drain(&other, Duration::from_millis(3));
+        received += drain(&other, Duration::from_millis(3)) as u64;
     }
-    received += drain(&other, Duration::from_millis(200));
+    let link = receive_rest(&network, 2000, received, &[&other]);
     // Five standard deviations of 2000 trials.
-    assert!((1600_usize.abs_diff(received)) < 90, "{received} of 2000");
-    let counters = network.router().counters().expect("it runs");
-    assert_eq!(counters.links[0].offered, 2000, "{counters:?}");
+    assert!(1600_u64.abs_diff(link.delivered) < 90, "{link:?}");
     assert_eq!(network.missed(0).expect("there is one"), (0, 0));
-    assert_eq!(counters.links[0].delivered, received as u64, "{counters:?}");
 }
 
 fn several_paths_keep_to_themselves(kind: AttachmentKind) {
@@ -290,12 +312,8 @@ fn two_paths_share_a_bottleneck(kind: AttachmentKind) {
         a.send(&[0; 1400]).expect("sent");
         b.send(&[0; 1400]).expect("sent");
     }
-    let wait = Duration::from_millis(200);
-    let received = drain(&from_a, wait) + drain(&from_b, wait);
-    let counters = network.router().counters().expect("it runs");
-    assert_eq!(counters.links[0].offered, 40);
-    assert_eq!(counters.links[0].delivered, received as u64);
-    assert!(counters.links[0].dropped_queue > 0, "{counters:?}");
+    let link = receive_rest(&network, 40, 0, &[&from_a, &from_b]);
+    assert!(link.dropped_queue > 0, "{link:?}");
 }
 
 fn a_chain_of_links_adds_its_delays(kind: AttachmentKind) {
@@ -313,15 +331,15 @@ fn a_chain_of_links_adds_its_delays(kind: AttachmentKind) {
     };
     let network = start(kind, config);
     let (one, other) = udp_pair(&network, &network.paths()[0]);
-    let fastest = (0..5).map(|_| {
+    let fits = (0..200).any(|_| {
         let sent = Instant::now();
         one.send(b"x").expect("sent");
         receive(&other);
-        sent.elapsed()
+        let delay = sent.elapsed();
+        assert!(delay >= millis(25), "{delay:?}");
+        delay < millis(35)
     });
-    let fastest = fastest.min().expect("five");
-    assert!(fastest >= millis(25), "{fastest:?}");
-    assert!(fastest < millis(35), "{fastest:?}");
+    assert!(fits, "later than 35 ms each time");
 }
 
 fn a_path_that_is_down_carries_nothing(kind: AttachmentKind) {
@@ -450,12 +468,12 @@ fn the_check_finds_what_was_configured(kind: AttachmentKind) {
         .queue(QueueSize::Packets(50))
         .loss_after(LossModel::Bernoulli(LossRate::clamped(0.1)));
     let network = start(kind, NetworkConfig::single(up, down));
-    let is_right = (0..3).any(|_| {
+    let is_right = (0..10).any(|_| {
         let failed = failures(&network);
         println!("{failed:#?}");
         failed.is_empty()
     });
-    assert!(is_right, "none of three attempts");
+    assert!(is_right, "none of ten attempts");
 }
 
 fn the_check_finds_what_is_wrong(kind: AttachmentKind) {

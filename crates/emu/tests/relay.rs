@@ -104,7 +104,7 @@ fn the_share_of_losses_is_about_right_and_every_datagram_is_accounted_for() {
 
 #[test]
 fn the_rate_is_met_within_two_percent() {
-    eventually(5, || {
+    eventually(20, || {
         let target = socket();
         let slow = LinkConfig::new(Rate::mbit(20), millis(1)).queue(QueueSize::Packets(2000));
         let relay = relay_to(target.local_addr().unwrap(), slow, wire());
@@ -133,7 +133,7 @@ fn the_delay_is_kept_and_met_within_a_millisecond() {
         LinkConfig::unlimited(millis(10)),
     );
     let client = client_of(&relay);
-    eventually(5, || {
+    eventually(20, || {
         let shortest = (0..20)
             .map(|_| {
                 let start = Instant::now();
@@ -407,13 +407,14 @@ fn a_silent_client_is_forgotten() {
     config.idle_timeout = millis(1);
     let relay = Relay::spawn(config).unwrap();
     let client = client_of(&relay);
-    ping(&client, b"here");
+    // No answer is waited for: it may come too late.
+    client.send(b"here").expect("sent");
     let deadline = Instant::now() + PATIENCE;
-    while relay.counters().unwrap().clients > 0 {
+    while relay.counters().unwrap().clients_expired == 0 {
         assert!(Instant::now() < deadline, "still there");
         std::thread::sleep(millis(50));
     }
-    assert_eq!(relay.counters().unwrap().clients_expired, 1);
+    assert_eq!(relay.counters().unwrap().clients, 0);
 }
 
 #[test]

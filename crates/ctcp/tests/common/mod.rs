@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use ctcp::{
     Authorize, ClientConfig, Connection, Decision, Endpoint, Identity, PublicKey, Refusal,
-    SecretKey, ServerConfig, Stream,
+    SecretKey, SendStream, ServerConfig, Stream,
 };
 use ctcp_units::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,6 +108,29 @@ pub async fn receive(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Vec
     let mut data = Vec::new();
     stream.read_to_end(&mut data).await?;
     Ok(data)
+}
+
+/// Sends all of `data` and the end from one end to the other, and checks what arrives.
+pub async fn carry(
+    from: &mut (impl AsyncWriteExt + Unpin),
+    to: &mut (impl AsyncReadExt + Unpin),
+    data: &[u8],
+) {
+    let (sent, got) = tokio::join!(send(from, data), receive(to));
+    sent.unwrap();
+    assert!(got.unwrap() == data, "damaged");
+}
+
+/// Carries `len` bytes each way at the same time; the halves that sent.
+pub async fn carry_both_ways(near: Stream, far: Stream, len: usize) -> (SendStream, SendStream) {
+    let (up, down) = (bytes(1, len), bytes(2, len));
+    let (mut near_in, mut near_out) = near.into_split();
+    let (mut far_in, mut far_out) = far.into_split();
+    tokio::join!(
+        carry(&mut near_out, &mut far_in, &up),
+        carry(&mut far_out, &mut near_in, &down),
+    );
+    (near_out, far_out)
 }
 
 /// Sends back what comes in on every stream of every connection.
