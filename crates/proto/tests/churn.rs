@@ -189,7 +189,7 @@ impl Case {
 
     fn check(&mut self) {
         for which in [Which::Client, Which::Server] {
-            for event in &self.world.end(which).events {
+            for (_, event) in &self.world.end(which).events {
                 assert!(!matches!(event, Event::Closed(_)), "{which:?}: {event:?}");
             }
             let stats = self.world.connection(which).unwrap().stats();

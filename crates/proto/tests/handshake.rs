@@ -8,7 +8,8 @@ use ctcp_proto::{
     ConnectionError, Endpoint, EndpointConfig, Event, Identity, TransportConfig, Verdict,
 };
 use ctcp_units::{Duration, Instant, LossRate, Random, Rate, millis, seconds};
-use support::{AllowOnly, SERVER, Which, World, base_seed, transport};
+use support::ends::AllowOnly;
+use support::{SERVER, Which, World, base_seed, transport};
 
 fn lossy(share: f64) -> LinkConfig {
     LinkConfig::new(Rate::mbit(10), millis(20)).loss(LossModel::Bernoulli(LossRate::clamped(share)))

@@ -219,7 +219,6 @@ fn the_same_seed_gives_the_same_trace() {
     for seed in first..first + cases(6000).div_ceil(100) {
         let (one, two) = (live(seed), live(seed));
         assert_eq!(one.world.trace, two.world.trace, "seed {seed}");
-        assert_eq!(one.world.datagrams, two.world.datagrams, "seed {seed}");
     }
 }
 

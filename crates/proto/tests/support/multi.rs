@@ -14,23 +14,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ctcp_link::{Link, LinkConfig, Packet};
-use ctcp_proto::crypto::SecretRandom;
 use ctcp_proto::stream::Read;
 use ctcp_proto::{
-    Authorize, Connection, ConnectionHandle, Ecn, Endpoint, EndpointConfig, Event, Identity,
-    OpenPathError, PathEvent, PathOptions, PublicKey, TransportConfig, Verdict,
+    Connection, Event, OpenPathError, PathEvent, PathOptions, PublicKey, Transmit, TransportConfig,
 };
 use ctcp_units::{Duration, Instant, PathId, Random, StreamId};
 
-use crate::support::{AllowOnly, HEADERS_LEN, SERVER, Which, pattern};
-
-/// A datagram on its way.
-#[derive(Debug, Clone)]
-struct Datagram {
-    from: SocketAddr,
-    to: SocketAddr,
-    bytes: Vec<u8>,
-}
+use crate::support::{Datagram, End, HEADERS_LEN, SERVER, Trace, Which, pair, pattern, to_link};
 
 /// One network between client and server.
 pub struct Network {
@@ -46,12 +36,6 @@ pub struct Network {
     pub wire_bytes_up: u64,
 }
 
-pub struct End {
-    pub endpoint: Endpoint,
-    pub connections: BTreeMap<ConnectionHandle, Connection>,
-    pub events: Vec<Event>,
-}
-
 pub struct Multi {
     pub now: Instant,
     pub client: End,
@@ -61,8 +45,7 @@ pub struct Multi {
     pub routes: BTreeMap<PathId, usize>,
     pub server_key: PublicKey,
     pub random: Random,
-    pub trace: u64,
-    pub datagrams: u64,
+    pub trace: Trace,
     /// Steps since time went on.
     steps_here: u32,
 }
@@ -84,32 +67,7 @@ impl Multi {
         server: TransportConfig,
     ) -> Self {
         let mut random = Random::from_seed(seed);
-        let mut seed32 = || {
-            let mut bytes = [0; 32];
-            random.fill(&mut bytes);
-            bytes
-        };
-        let client_identity = Identity::generate(&mut SecretRandom::from_seed(seed32()));
-        let server_identity = Identity::generate(&mut SecretRandom::from_seed(seed32()));
-        let server_key = *server_identity.public();
-        let allow: Box<dyn Authorize> = Box::new(AllowOnly(vec![*client_identity.public()]));
-        let end = |identity, authorize, transport, seed| End {
-            endpoint: Endpoint::new(
-                EndpointConfig {
-                    identity,
-                    authorize,
-                    transport,
-                    has_aes: true,
-                    connections_max: 100,
-                },
-                seed,
-            )
-            .unwrap(),
-            connections: BTreeMap::new(),
-            events: Vec::new(),
-        };
-        let client = end(client_identity, None, client, seed32());
-        let server = end(server_identity, Some(allow), server, seed32());
+        let (client, server, server_key) = pair(&mut random, client, server);
         let now = Instant::from_nanos(1_000_000_000);
         let networks = networks
             .iter()
@@ -130,8 +88,7 @@ impl Multi {
             routes: BTreeMap::new(),
             server_key,
             random,
-            trace: 0,
-            datagrams: 0,
+            trace: Trace::default(),
             steps_here: 0,
         }
     }
@@ -145,17 +102,12 @@ impl Multi {
 
     /// Connects over the first network; panics if that takes 10 s.
     pub fn connect(&mut self) {
-        let wall = self.now.as_nanos();
-        let connecting =
-            self.client
-                .endpoint
-                .connect(self.now, wall, server_address(), self.server_key, &[]);
-        let (handle, connection) = connecting.unwrap();
-        self.client.connections.insert(handle, connection);
+        let key = self.server_key;
+        self.client.connect(self.now, server_address(), key);
         self.routes.insert(PathId(0), 0);
         self.drain();
         let is_connected = self.run_until(Duration::from_secs(20), |world| {
-            world.client.events.contains(&Event::Connected)
+            world.client.saw(|event| *event == Event::Connected)
         });
         assert!(is_connected, "no connection");
         let (now, local) = (self.now, client_address(0, 1000));
@@ -199,16 +151,11 @@ impl Multi {
     }
 
     pub fn connection(&mut self, which: Which) -> Option<&mut Connection> {
-        let connections = &mut self.end(which).connections;
-        let open = connections
-            .iter()
-            .find(|(_, connection)| connection.is_open());
-        let handle = *open.or_else(|| connections.iter().next())?.0;
-        connections.get_mut(&handle)
+        self.end(which).connection()
     }
 
     pub fn saw_path(&mut self, which: Which, event: PathEvent) -> bool {
-        self.end(which).events.contains(&Event::Path(event))
+        self.end(which).saw(|seen| *seen == Event::Path(event))
     }
 
     pub fn drain(&mut self) {
@@ -217,69 +164,25 @@ impl Multi {
     }
 
     fn drain_end(&mut self, which: Which) {
-        let mut out = Vec::new();
         let now = self.now;
-        let mut sent = Vec::new();
-        let end = self.end(which);
-        while let Some(transmit) = end.endpoint.poll_transmit(&mut out) {
-            sent.push((transmit, out.clone()));
-        }
-        let mut gone = Vec::new();
-        for (handle, connection) in &mut end.connections {
-            let mut rounds = 0;
-            while let Some(transmit) = connection.poll_transmit(now, &mut out, 10) {
-                assert_eq!(transmit.len, out.len());
-                sent.push((transmit, out.clone()));
-                rounds += 1;
-                assert!(rounds < 100_000, "there is always something more to send");
-            }
-            while let Some(event) = connection.poll_event() {
-                end.events.push(event);
-            }
-            if connection.is_drained() {
-                gone.push(*handle);
-            }
-        }
-        for handle in gone {
-            end.connections.remove(&handle);
-            end.endpoint.forget(handle);
-        }
-        for (transmit, bytes) in sent {
-            let ecn = match transmit.ecn {
-                None => ctcp_link::Ecn::NotEct,
-                Some(Ecn::Ect0) => ctcp_link::Ecn::Ect0,
-                Some(Ecn::Ect1) => ctcp_link::Ecn::Ect1,
-                Some(Ecn::Ce) => ctcp_link::Ecn::Ce,
-            };
+        for (transmit, bytes) in self.end(which).poll(now) {
             for segment in bytes.chunks(transmit.segment_len) {
-                self.trace = self.trace.rotate_left(5) ^ now.as_nanos() ^ segment.len() as u64;
-                let start = segment.len().saturating_sub(8);
-                for byte in &segment[start..] {
-                    self.trace = self.trace.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte);
-                }
-                self.datagrams += 1;
-                self.send(which, transmit.path, transmit.remote, segment, ecn);
+                self.trace.add(now, segment);
+                self.send(which, &transmit, segment);
             }
         }
     }
 
-    fn send(
-        &mut self,
-        which: Which,
-        path: PathId,
-        remote: SocketAddr,
-        bytes: &[u8],
-        ecn: ctcp_link::Ecn,
-    ) {
+    fn send(&mut self, which: Which, transmit: &Transmit, bytes: &[u8]) {
         let wire_len = bytes.len() as u32 + HEADERS_LEN;
         let (index, from) = match which {
             Which::Client => {
-                let Some(index) = self.routes.get(&path).copied() else {
+                let Some(index) = self.routes.get(&transmit.path).copied() else {
                     return;
                 };
                 (index, client_address(index, self.networks[index].nat_port))
             }
-            Which::Server => match remote.ip() {
+            Which::Server => match transmit.remote.ip() {
                 std::net::IpAddr::V4(ip) => (usize::from(ip.octets()[2]), server_address()),
                 std::net::IpAddr::V6(_) => unreachable!("addresses are IPv4 here"),
             },
@@ -291,7 +194,7 @@ impl Multi {
         }
         let datagram = Datagram {
             from,
-            to: remote,
+            to: transmit.remote,
             bytes: bytes.to_vec(),
         };
         let link = match which {
@@ -304,14 +207,14 @@ impl Multi {
                 &mut network.down
             }
         };
-        link.send(now, Packet::new(wire_len, datagram).ecn(ecn));
+        link.send(
+            now,
+            Packet::new(wire_len, datagram).ecn(to_link(transmit.ecn)),
+        );
     }
 
     fn next_time(&self) -> Option<Instant> {
-        let timers = [&self.client, &self.server].into_iter().flat_map(|end| {
-            let connections = end.connections.values();
-            connections.filter_map(Connection::poll_timeout)
-        });
+        let timers = self.client.timers().chain(self.server.timers());
         let links = self.networks.iter();
         let links = links.flat_map(|network| [network.up.next_event(), network.down.next_event()]);
         timers.chain(links.flatten()).min()
@@ -350,15 +253,10 @@ impl Multi {
             }
         }
         for which in [Which::Client, Which::Server] {
-            let is_due =
-                |connection: &Connection| connection.poll_timeout().is_some_and(|at| at <= next);
             for round in 0.. {
-                let end = self.end(which);
-                for connection in end.connections.values_mut().filter(|c| is_due(c)) {
-                    connection.handle_timeout(next);
-                }
+                self.end(which).wake(next);
                 self.drain_end(which);
-                if !self.end(which).connections.values().any(is_due) {
+                if self.end(which).timers().all(|at| at > next) {
                     break;
                 }
                 assert!(round < 5, "{which:?}: a deadline that has passed stays");
@@ -373,32 +271,12 @@ impl Multi {
         if let Some(corruption) = delivered.corruption {
             corruption.apply(&mut datagram.bytes);
         }
-        let ecn = match delivered.ecn {
-            ctcp_link::Ecn::NotEct => None,
-            ctcp_link::Ecn::Ect0 => Some(Ecn::Ect0),
-            ctcp_link::Ecn::Ect1 => Some(Ecn::Ect1),
-            ctcp_link::Ecn::Ce => Some(Ecn::Ce),
-        };
         let network = &self.networks[network];
         let is_for = which == Which::Server || datagram.to.port() == network.nat_port;
         if network.is_dead || !is_for {
             return;
         }
-        let end = self.end(which);
-        let verdict =
-            end.endpoint
-                .handle_datagram(now, now.as_nanos(), datagram.from, &datagram.bytes);
-        match verdict {
-            Verdict::Dropped | Verdict::Replied => {}
-            Verdict::Accepted { handle, connection } => {
-                end.connections.insert(handle, *connection);
-            }
-            Verdict::Route { handle, path } => {
-                if let Some(connection) = end.connections.get_mut(&handle) {
-                    connection.handle_datagram(now, path, datagram.from, ecn, &mut datagram.bytes);
-                }
-            }
-        }
+        self.end(which).handle(now, delivered.ecn, datagram);
         self.drain_end(which);
     }
 
