@@ -10,6 +10,7 @@
 use ctcp_units::{Duration, Instant, seconds};
 
 use super::{Agent, AgentStats, Arrival, Integral, Outbox};
+use crate::agent::request::Request;
 use crate::agent::tcp::{Ack, Segment};
 use crate::app::AppState;
 use crate::engine::{Payload, RouteId};
@@ -18,8 +19,6 @@ use crate::engine::{Payload, RouteId};
 const DUPLICATES: u32 = 3;
 /// Doublings of the timeout: 64·T_o.
 const DOUBLINGS_MAX: u32 = 6;
-/// First wait for an answer to the request, and the longest.
-const PATIENCE: (Duration, Duration) = (seconds(1), seconds(60));
 
 /// Settings of the go-back-N TCP.
 #[derive(Debug, Clone, PartialEq)]
@@ -242,8 +241,7 @@ pub(crate) struct GoBackNClient {
     app: AppState,
     next: u64,
     useless: u64,
-    repeat_at: Option<Instant>,
-    patience: Duration,
+    request: Request,
 }
 
 impl GoBackNClient {
@@ -254,8 +252,7 @@ impl GoBackNClient {
             app,
             next: 0,
             useless: 0,
-            repeat_at: None,
-            patience: PATIENCE.0,
+            request: Request::default(),
         }
     }
 
@@ -276,7 +273,7 @@ impl Agent for GoBackNClient {
         let Payload::Segment(segment) = arrival.payload else {
             return;
         };
-        self.repeat_at = None;
+        self.request.answered();
         if segment.sequence == self.next {
             self.next += 1;
             self.app.on_bytes(now, u64::from(segment.len));
@@ -288,18 +285,16 @@ impl Agent for GoBackNClient {
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
         if self.app.handle_timeout(now) {
-            self.patience = PATIENCE.0;
-            self.repeat_at = Some(now);
+            self.request.begin(now);
         }
-        if self.repeat_at.is_some_and(|at| at <= now) {
+        if self.request.is_due(now) {
             self.answer(0, true, out);
-            self.repeat_at = Some(now + self.patience);
-            self.patience = (self.patience * 2).min(PATIENCE.1);
+            self.request.said(now);
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.app.deadline(), self.repeat_at]
+        [self.app.deadline(), self.request.deadline()]
             .into_iter()
             .flatten()
             .min()

@@ -8,6 +8,7 @@
 pub(crate) mod ctcp;
 pub(crate) mod gbn;
 pub(crate) mod nc;
+mod request;
 pub(crate) mod tcp;
 pub(crate) mod udp;
 

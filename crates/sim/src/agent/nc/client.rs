@@ -4,13 +4,11 @@ use ctcp_units::{Duration, Instant, seconds};
 
 use super::NcConfig;
 use super::decoder::{Decoder, Heard};
+use crate::agent::request::Request;
 use crate::agent::tcp::Ack;
 use crate::agent::{Agent, AgentStats, Arrival, Outbox};
 use crate::app::AppState;
 use crate::engine::{Payload, RouteId};
-
-/// First wait for an answer to the request, and the longest.
-const PATIENCE: (Duration, Duration) = (seconds(1), seconds(60));
 
 /// After so long without an answer every combination gets one.
 const SILENCE: Duration = seconds(1);
@@ -31,8 +29,7 @@ pub(crate) struct NcClient {
     /// answered.
     repeats: u32,
     answered_at: Instant,
-    repeat_at: Option<Instant>,
-    patience: Duration,
+    request: Request,
 }
 
 impl NcClient {
@@ -48,8 +45,7 @@ impl NcClient {
             useless: 0,
             repeats: 0,
             answered_at: Instant::EPOCH,
-            repeat_at: None,
-            patience: PATIENCE.0,
+            request: Request::default(),
         }
     }
 
@@ -85,7 +81,7 @@ impl Agent for NcClient {
         let Payload::Combination(combination) = arrival.payload else {
             return;
         };
-        self.repeat_at = None;
+        self.request.answered();
         let before = self.decoder.undelivered();
         let heard = self.decoder.push(&combination);
         if heard == Heard::Useless {
@@ -109,18 +105,16 @@ impl Agent for NcClient {
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
         if self.app.handle_timeout(now) {
-            self.patience = PATIENCE.0;
-            self.repeat_at = Some(now);
+            self.request.begin(now);
         }
-        if self.repeat_at.is_some_and(|at| at <= now) {
+        if self.request.is_due(now) {
             self.answer(true, out);
-            self.repeat_at = Some(now + self.patience);
-            self.patience = (self.patience * 2).min(PATIENCE.1);
+            self.request.said(now);
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.app.deadline(), self.repeat_at]
+        [self.app.deadline(), self.request.deadline()]
             .into_iter()
             .flatten()
             .min()

@@ -3,18 +3,15 @@
 //! A request travels with every acknowledgement, so that it is repeated while
 //! anything moves; while nothing does, it is repeated by a timer.
 
-use ctcp_units::{Duration, Instant, seconds};
+use ctcp_units::Instant;
 
 use super::fec::Blocks;
 use super::{TcpConfig, TcpReceiver};
+use crate::agent::request::Request;
 use crate::agent::{Agent, AgentStats, Arrival, Outbox, TCP_BARE_LEN};
 use crate::app::AppState;
 use crate::engine::{Payload, RouteId};
 
-/// First wait for an answer to a handshake or a request ([RFC6298] §2.1).
-const PATIENCE: Duration = seconds(1);
-/// The longest.
-const PATIENCE_MAX: Duration = seconds(60);
 /// Length of a request beyond the headers: a short HTTP GET.
 const REQUEST_LEN: u32 = 150;
 
@@ -37,8 +34,7 @@ pub(crate) struct TcpClient {
     connection: u32,
     /// Bytes asked for on the connections before.
     requested_before: u64,
-    repeat_at: Option<Instant>,
-    patience: Duration,
+    request: Request,
     useless: u64,
 }
 
@@ -54,8 +50,7 @@ impl TcpClient {
             phase: Phase::Idle,
             connection: 0,
             requested_before: 0,
-            repeat_at: None,
-            patience: PATIENCE,
+            request: Request::default(),
             useless: 0,
         }
     }
@@ -69,7 +64,7 @@ impl TcpClient {
             self.blocks = Blocks::default();
             self.phase = Phase::Idle;
         }
-        self.patience = PATIENCE;
+        self.request.begin(now);
         if self.phase == Phase::Idle {
             self.phase = match self.config.has_handshake {
                 true => Phase::Connecting,
@@ -95,8 +90,7 @@ impl TcpClient {
                 out.send(self.route, len, Payload::Ack(ack));
             }
         }
-        self.repeat_at = Some(now + self.patience);
-        self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        self.request.said(now);
     }
 
     /// Bytes asked for on this connection.
@@ -121,7 +115,7 @@ impl Agent for TcpClient {
                 if connection == self.connection && self.phase == Phase::Connecting =>
             {
                 self.phase = Phase::Connected;
-                self.patience = PATIENCE;
+                self.request.begin(now);
                 self.ask(now, out);
             }
             Payload::Segment(segment) if segment.connection == self.connection => {
@@ -132,7 +126,7 @@ impl Agent for TcpClient {
                         let coded = self.blocks.on_new(now, &segment, full, &mut self.receiver);
                         let bytes = own + coded;
                         // The server knows what is wanted.
-                        self.repeat_at = None;
+                        self.request.answered();
                         if bytes > 0 {
                             self.app.on_bytes(now, bytes);
                         }
@@ -149,7 +143,7 @@ impl Agent for TcpClient {
         if self.app.handle_timeout(now) {
             self.begin_request(now, out);
         }
-        if self.repeat_at.is_some_and(|at| at <= now) {
+        if self.request.is_due(now) {
             self.ask(now, out);
         }
         self.acknowledge(now, out);
@@ -158,7 +152,7 @@ impl Agent for TcpClient {
     fn deadline(&self) -> Option<Instant> {
         [
             self.app.deadline(),
-            self.repeat_at,
+            self.request.deadline(),
             self.receiver.deadline(),
         ]
         .into_iter()
