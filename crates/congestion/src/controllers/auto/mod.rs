@@ -356,8 +356,15 @@ impl Auto {
     }
 
     /// A queue grows with what is sent into it: where more arrives and the round
-    /// trip stands, it is the path that has become longer. Whether it has.
+    /// trip stands, it is the path that has become longer. Whether it has. Of a path
+    /// that shares its bottleneck nothing is known: what arrives more on it may be what
+    /// another one gave up.
     fn has_path_grown(&mut self, rtt: Duration, delivered: f64) -> bool {
+        if self.floor.share() < 1.0 {
+            self.at_cut = None;
+            self.free_growths = 0;
+            return false;
+        }
         let packet = Duration::from_secs_f64((1.0 / delivered.max(1.0)).min(1.0));
         let is_free = self.at_cut.is_some_and(|(last_rtt, last_rate)| {
             rtt <= last_rtt + packet && delivered >= FREE_GROWTH * last_rate

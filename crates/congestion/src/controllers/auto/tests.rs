@@ -3,7 +3,7 @@ use ctcp_units::{Duration, Instant, PacketNumber, millis};
 use super::model::{Burst, ChanceLoss, Delivered, Noise, QueueRate, StartLoss, losses_explained};
 use super::{Auto, auto};
 use crate::controller::Controller;
-use crate::event::{AckEvent, LossEstimate, LossEvent, RttSummary, SilenceEvent};
+use crate::event::{AckEvent, CouplingEvent, LossEstimate, LossEvent, RttSummary, SilenceEvent};
 use crate::params::Params;
 
 fn rtt(latest: Duration, base: Duration) -> RttSummary {
@@ -206,6 +206,22 @@ fn steady(controller: &mut Auto, from: u64, rounds: u64, sample: Duration) -> u6
         controller.on_ack(&acked(now, number, sample));
     }
     number
+}
+
+/// More arrives from cut to cut, and the round trip stands.
+#[test]
+fn what_another_path_of_a_group_gives_up_makes_no_path_longer() {
+    let has_grown = |share: f64| {
+        let mut controller = auto(&Params::default());
+        controller.on_coupling(&CouplingEvent {
+            now: Instant::from_nanos(1),
+            share,
+            growth: share,
+        });
+        (1..=5).any(|cut| controller.has_path_grown(millis(90), f64::from(100 + 2 * cut)))
+    };
+    assert!(has_grown(1.0));
+    assert!(!has_grown(0.5));
 }
 
 #[test]
