@@ -4,14 +4,15 @@
 //! Machines called `server` and `there` are on the far side, all others on the near
 //! one. What the pages call by a name has one here, too: `server.example` and
 //! `there.example` are an address of the far side that both paths lead to, and there is a
-//! web server, and if need be an ssh server, at an address that is nobody's own:
-//! `example.org`. Three things are replaced: `https://example.org` by `http://…`,
-//! and `wlan0` and `wwan0` by the names of the two paths' devices.
+//! web server, a DNS server, and if need be an ssh server, at an address that is nobody's
+//! own: `example.org`. Some things are replaced: `https://example.org` by `http://…`,
+//! `9.9.9.9` by that address, and `wlan0` and `wwan0` by the names of the two paths'
+//! devices.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,14 @@ const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 97, 22, 10);
 
 /// `server.example`, in here: an address that both paths lead to.
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 97, 22, 20);
+
+/// Packages that are called otherwise than their programs.
+const PACKAGES: [(&str, &str); 4] = [
+    ("drill", "ldnsutils"),
+    ("socksify", "dante-client"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+];
 
 /// Length of every file but the front page of the web server.
 const FILE_LEN: usize = 3_000_000;
@@ -79,6 +88,7 @@ impl World {
         }
         route_to_server(&network);
         right.run(serve_web).expect("a thread");
+        right.run(serve_names).expect("a thread");
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("bin")).expect("writable");
@@ -144,9 +154,11 @@ impl World {
     }
 
     fn has_all(&mut self, programs: &[String]) -> bool {
-        let is_there = programs
-            .iter()
-            .all(|program| common::has(program, program) && (program != "sshd" || self.is_root));
+        let is_there = programs.iter().all(|program| {
+            let package = PACKAGES.iter().find(|(known, _)| known == program);
+            let package = package.map_or(program.as_str(), |(_, package)| package);
+            common::has(program, package) && (program != "sshd" || self.is_root)
+        });
         if is_there && programs.iter().any(|program| program == "sshd") {
             self.start_sshd();
         }
@@ -208,6 +220,7 @@ impl World {
     fn replaced(&self, text: &str) -> String {
         let paths = self.network.paths();
         text.replace("https://example.org", "http://example.org")
+            .replace("9.9.9.9", &ELSEWHERE.to_string())
             .replace("wlan0", &paths[0].left.device)
             .replace("wwan0", &paths[1].left.device)
     }
@@ -430,6 +443,31 @@ fn serve_web() {
                 let _ = (&tcp).write_all(head.as_bytes());
                 let _ = (&tcp).write_all(&body);
             });
+        }
+    });
+}
+
+/// Answers every question about a name with the address of `example.org`.
+fn serve_names() {
+    let socket = UdpSocket::bind((ELSEWHERE, 53)).expect("the port is free");
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut query) {
+            // Header:12 | labels, the empty one last | type:2 | class:2
+            let mut end = 12;
+            while end < len && query[end] != 0 {
+                end += usize::from(query[end]) + 1;
+            }
+            let Some(question) = query[..len].get(12..end + 5) else {
+                continue;
+            };
+            let mut answer = query[..2].to_vec();
+            answer.extend([0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+            answer.extend(question);
+            // The name as above, an address of the Internet, for a minute.
+            answer.extend([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+            answer.extend(ELSEWHERE.octets());
+            let _ = socket.send_to(&answer, from);
         }
     });
 }
