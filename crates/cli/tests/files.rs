@@ -157,6 +157,44 @@ fn a_folder_arrives_although_both_ends_are_killed_and_packets_are_lost() {
     assert!(said.contains("there already"), "{said}");
 }
 
+/// Whoever is interrupted says so: the other end need not find out by silence.
+#[test]
+fn an_end_that_is_interrupted_tells_the_other() {
+    let pair = Pair::new();
+    let link = LinkConfig::new(Rate::mbit(20), millis(10)).queue_bdp(1.0, millis(20));
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = RelayConfig::new(any, pair.listen, link.clone(), link);
+    let relay = Relay::spawn(config).expect("the relay starts");
+    let path = relay.local_addr().to_string();
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = from.path().join("file");
+    fs::write(&file, body(1, 8_000_000)).unwrap();
+    let args = pair.send(file.to_str().expect("UTF-8"), &path);
+    let patience = Duration::from_secs(90);
+    let more_than = |bytes: u64| part(to.path()).is_some_and(|len| len > bytes);
+    let said = "the other side was interrupted";
+
+    let mut receiver = pair.receiver(to.path(), &[]);
+    let mut sender = Ctcp::spawn(&mut Ctcp::command(&args));
+    wait_until("a part arrives", patience, || more_than(500_000));
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.wait().code(), Some(1));
+    wait_until("the sender hears of it", patience, || {
+        sender.stderr().contains(said)
+    });
+    let before = part(to.path()).expect("it stays");
+    let mut receiver = pair.receiver(to.path(), &[]);
+    wait_until("more arrives", patience, || more_than(before + 500_000));
+    sender.signal(Signal::INT);
+    assert_eq!(sender.wait().code(), Some(1));
+    wait_until("the receiver hears of it", patience, || {
+        receiver.stderr().contains(said)
+    });
+    common::assert_ok(&Ctcp::run(&args));
+    assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.stderr());
+    assert!(fs::read(to.path().join("file")).unwrap() == body(1, 8_000_000));
+}
+
 #[test]
 fn an_invite_pairs_the_two_for_good_whoever_listens() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

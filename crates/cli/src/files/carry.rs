@@ -1,8 +1,9 @@
 //! Carries work through connections that come and go.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ctcp::{Connection, Endpoint};
+use ctcp::{Connection, ConnectionError, Endpoint, StreamError};
 use ctcp_files::{Summary, TransferError};
 use tokio::time::{Instant, interval, sleep};
 
@@ -27,6 +28,24 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long closing may take to tell the other side.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Why an end that is interrupted closes its connection.
+const INTERRUPTED: &str = "interrupted";
+
+/// The endpoint in use, to be told when all ends.
+#[derive(Default)]
+struct Current(Mutex<Option<Endpoint>>);
+
+impl Current {
+    fn set(&self, endpoint: &Endpoint) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint.clone());
+    }
+
+    fn get(&self) -> Option<Endpoint> {
+        let current = self.0.lock();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Does `work` to its end, over as many connections as it takes.
 pub(super) async fn carry(
     args: MeetArgs,
@@ -36,21 +55,33 @@ pub(super) async fn carry(
 ) -> Result<(), Failure> {
     let mut stop = StopSignals::new()?;
     let progress = work.progress.clone();
+    let current = Current::default();
     let working = async {
         match meeting {
             Meeting::Listen(address) => {
                 let endpoint = args.listen_at(address, work.owns_stdout())?;
+                current.set(&endpoint);
                 let _ready = args.ready.announce()?;
                 listen(&args, &endpoint, &work, is_forever).await
             }
-            Meeting::Invite(source) => connect(&args, Some(&source), &work).await,
-            Meeting::Known => connect(&args, None, &work).await,
+            Meeting::Invite(source) => connect(&args, Some(&source), &work, &current).await,
+            Meeting::Known => connect(&args, None, &work, &current).await,
+        }
+    };
+    // While the connection is still there: once it is dropped, it has no more to say.
+    let stopping = async {
+        stop.next().await;
+        if let Some(endpoint) = current.get() {
+            endpoint.close_all(0, INTERRUPTED);
         }
     };
     let result = tokio::select! {
         result = working => result,
-        () = stop.next() => {
+        () = stopping => {
             progress.clear();
+            if let Some(endpoint) = current.get() {
+                endpoint.drain(FAREWELL).await;
+            }
             match is_forever && progress.bytes_moved() == 0 {
                 true => Ok(()),
                 false if work.can_resume() => Err(Failure::failed(
@@ -95,7 +126,8 @@ async fn listen(
             Err(error) if error.is_lost() && work.can_resume() => {
                 if next.is_none() {
                     work.progress.say(format_args!(
-                        "{error}; waiting for the other side to come back"
+                        "{}; waiting for the other side to come back",
+                        cause(&error)
                     ));
                 }
                 false
@@ -106,7 +138,7 @@ async fn listen(
             }
             Err(error) => {
                 close(&connection, endpoint).await;
-                return Err(Failure::failed(error));
+                return Err(Failure::failed(cause(&error)));
             }
         };
         if is_over {
@@ -145,7 +177,12 @@ async fn serve(
 }
 
 /// Connects, and connects again when that is lost.
-async fn connect(args: &MeetArgs, invite: Option<&str>, work: &Work) -> Result<(), Failure> {
+async fn connect(
+    args: &MeetArgs,
+    invite: Option<&str>,
+    work: &Work,
+    current: &Current,
+) -> Result<(), Failure> {
     let (dialer, mut session) = args.reach(invite).await?;
     let mut lost_at: Option<Instant> = None;
     loop {
@@ -157,6 +194,7 @@ async fn connect(args: &MeetArgs, invite: Option<&str>, work: &Work) -> Result<(
             Some(session) => session,
             None => dial(&dialer, lost_at, args.patience).await?,
         };
+        current.set(&endpoint);
         let moved_before = work.progress.bytes_moved();
         let result = tokio::select! {
             result = work.run(&connection, true) => result,
@@ -174,16 +212,33 @@ async fn connect(args: &MeetArgs, invite: Option<&str>, work: &Work) -> Result<(
             Err(error) if error.is_lost() && work.can_resume() => {
                 let has_moved = work.progress.bytes_moved() > moved_before;
                 if has_moved || lost_at.is_none() {
-                    work.progress.say(format_args!("{error}; connecting again"));
+                    let cause = cause(&error);
+                    work.progress.say(format_args!("{cause}; connecting again"));
                     lost_at = Some(Instant::now());
                 } else if lost_at.is_some_and(|at| at.elapsed() >= args.patience) {
-                    return Err(Failure::failed(error));
+                    return Err(Failure::failed(cause(&error)));
                 } else {
                     sleep(PAUSE_MIN).await;
                 }
             }
-            Err(error) => return Err(Failure::failed(error)),
+            Err(error) => return Err(Failure::failed(cause(&error))),
         }
+    }
+}
+
+/// Why a transfer did not end, in a user's words.
+fn cause(error: &TransferError) -> String {
+    let of_stream = match error {
+        TransferError::Lost(error) => StreamError::of(error),
+        _ => None,
+    };
+    match of_stream {
+        Some(StreamError::Lost(ConnectionError::PeerClosed { reason, .. }))
+            if reason == INTERRUPTED =>
+        {
+            "the other side was interrupted".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

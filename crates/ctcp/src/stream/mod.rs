@@ -99,7 +99,8 @@ impl Stream {
     }
 
     /// Sends a datagram beside the stream: it overtakes what the stream carries, comes
-    /// once or not at all, and is neither coded nor sent again.
+    /// once or not at all, and is not sent again; where a path loses packets, repairs go
+    /// with it.
     ///
     /// # Errors
     /// [`DatagramError`].

@@ -3,7 +3,7 @@
 //! An application's association is one stream, which carries nothing but the request
 //! and its answer, and lives as long as the application's TCP connection. Its
 //! datagrams travel beside the stream ([`TunnelStream::send_datagram`]): unordered,
-//! not repeated, not coded. Each is `type | address | port | data`, from the
+//! coded where the path loses packets, never sent again. Each is `type | address | port | data`, from the
 //! application with where it is to go, to the application with where it came from.
 //!
 //! The far side judges each target as it does those of connections, and lets in only
