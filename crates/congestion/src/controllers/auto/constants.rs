@@ -11,6 +11,19 @@ pub(super) const START_GAIN: f64 = 2.885_390_081_777_927;
 pub(super) const START_QUICK_TOKENS: f64 = 64.0;
 /// Pacing gain then: 4·ln 4/(1 − ¼).
 pub(super) const START_QUICK_GAIN: f64 = 7.4;
+/// From this base on a path is long: what a start misses there is seconds.
+pub(super) const START_LONG: Duration = millis(300);
+/// There it quadruples below the window that sends so many packets a second, too: by
+/// tokens alone the first doublings of a long path are those of a very slow one.
+pub(super) const START_QUICK_RATE: f64 = 512.0;
+/// There it sends its window at least so many times a round trip: the last round's
+/// rate is that of a round trip ago, and less by what was lost.
+pub(super) const START_LONG_GAIN: f64 = 2.0;
+/// There the queue that ends it lasts this share of the base: what is sent so leaves
+/// in lumps, whose queue passes.
+pub(super) const START_QUEUED_SHARE: u32 = 8;
+/// There a queue that has passed before a whole span shows the rate by so many packets.
+pub(super) const START_SPAN_PACKETS: u64 = 30;
 /// The start goes on while a round delivers this many times the last best.
 pub(super) const START_GROWTH: f64 = 1.25;
 /// Rounds without such growth that end the start although no queue shows.

@@ -40,8 +40,7 @@ use constants::{
     BIAS_FADE, CLEAN_LOSS, CONGESTION_SIGMAS, CONGESTION_SIGMAS_CLEAN, CRUISE_CUT, CRUISE_ROUNDS,
     CRUISE_ROUNDS_MAX, CUT_MIN, DRAIN_FOURTH_LOSS, DRAIN_GAIN, DRAIN_LONG_LOSS, DRAIN_ROUNDS_MAX,
     EMPTY_DIVISOR, FLOOR_BETA, FLOOR_PACING_GAIN, FREE_GROWTH, FREE_GROWTHS, FUTILE_CUTS, LOW_RISE,
-    MARK_FACTOR, PROBE_FOUND, PROBE_GAINS, SETTLE_ROUNDS, SILENCE_FACTOR, START_GAIN,
-    START_QUICK_GAIN, START_QUICK_TOKENS, TEST_ROUNDS,
+    MARK_FACTOR, PROBE_FOUND, PROBE_GAINS, SETTLE_ROUNDS, SILENCE_FACTOR, TEST_ROUNDS,
 };
 use floor::Floor;
 use model::{
@@ -105,8 +104,9 @@ pub struct Auto {
     lost_in_round: u64,
     /// Losses of a packet before this were answered.
     loss_recover: PacketNumber,
-    /// Successive samples of the start above the margin.
+    /// Successive samples of the start above the margin, and when the first came.
     queued_samples: u32,
+    queued_since: Instant,
     /// Nothing came back since the last silence.
     is_silent: bool,
     /// The floor gives way in this drain.
@@ -122,6 +122,8 @@ pub struct Auto {
     flat_rounds: u32,
     best_rate: f64,
     start_loss: StartLoss,
+    /// Packets before this, of the start, count as no arrivals, as they do as no losses.
+    counted_from: PacketNumber,
     /// Measures the queue that the start left; none after its drain.
     queue_rate: Option<QueueRate>,
     stale_before: PacketNumber,
@@ -159,6 +161,7 @@ pub fn auto(params: &Params) -> Auto {
         lost_in_round: 0,
         loss_recover: PacketNumber(0),
         queued_samples: 0,
+        queued_since: Instant::EPOCH,
         is_silent: false,
         is_test: false,
         rounds_since_test: 0,
@@ -168,6 +171,7 @@ pub fn auto(params: &Params) -> Auto {
         flat_rounds: 0,
         best_rate: 0.0,
         start_loss: StartLoss::default(),
+        counted_from: PacketNumber(0),
         queue_rate: None,
         stale_before: PacketNumber(0),
         mark_recover: PacketNumber(0),
@@ -420,7 +424,7 @@ impl Controller for Auto {
             return;
         }
         self.is_silent = false;
-        if self.phase != Phase::Start {
+        if self.phase != Phase::Start && event.newest_acked >= self.counted_from {
             self.chance
                 .on_acked(event.newest_acked, event.acked_packets);
         }
@@ -428,7 +432,7 @@ impl Controller for Auto {
         let tokens = self.tokens();
         if self.phase == Phase::Start {
             if !event.app_limited {
-                let step = match self.start_window < START_QUICK_TOKENS {
+                let step = match self.start_window < self.quick_tokens() {
                     true => 3.0,
                     false => 1.0,
                 };
@@ -610,17 +614,8 @@ impl Controller for Auto {
 
     fn pacing_rate(&self, srtt: Option<Duration>) -> Option<f64> {
         let srtt = srtt.filter(|srtt| !srtt.is_zero())?.as_secs_f64();
-        let bandwidth = self.bandwidth.largest();
         let rate = match self.phase {
-            Phase::Start => {
-                let gain = match self.start_window < 2.0 * START_QUICK_TOKENS {
-                    true => START_QUICK_GAIN,
-                    false => START_GAIN,
-                };
-                (gain * bandwidth)
-                    .max(START_GAIN * self.params.init_tokens / srtt)
-                    .max(self.resume.rate())
-            }
+            Phase::Start => self.start_rate(srtt),
             _ if self.is_floored() => FLOOR_PACING_GAIN * self.floor.window() / srtt,
             _ if self.is_yielding() => self.gain() * self.wire_rate(),
             _ => (self.gain() * self.wire_rate()).max(self.floor.window() / srtt),

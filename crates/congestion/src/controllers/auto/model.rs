@@ -101,30 +101,50 @@ impl Rounds {
 
 /// The rate at which ACKs come while round trips show a queue: that of the link,
 /// whatever was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct QueueRate {
+    /// First ACK of the span: when, and packets delivered by then.
     start: Option<(Instant, u64)>,
+    /// The same of the last one that showed a queue.
+    last: (Instant, u64),
+}
+
+impl Default for QueueRate {
+    fn default() -> Self {
+        Self {
+            start: None,
+            last: (Instant::EPOCH, 0),
+        }
+    }
 }
 
 impl QueueRate {
-    /// Takes in an ACK; answers the rate of a span that is complete.
+    /// Takes in an ACK; answers the rate of a span that is complete, or of a queue that
+    /// has passed before, if it showed by at least `packets_min` packets.
     pub(super) fn on_ack(
         &mut self,
         ack: &AckEvent,
         queued_above: Duration,
         span: Duration,
+        packets_min: u64,
     ) -> Option<f64> {
         let sample = ack.rtt_sample?;
         if sample <= queued_above {
-            self.start = None;
-            return None;
+            let (at, delivered) = self.start.take()?;
+            let packets = self.last.1.saturating_sub(delivered);
+            let passed = self.last.0.saturating_since(at);
+            // Less two, as ACKs come for two: the largest of short spans would be too
+            // much.
+            return (packets >= packets_min && !passed.is_zero())
+                .then(|| packets.saturating_sub(2) as f64 / passed.as_secs_f64());
         }
-        let (at, delivered) = *self.start.get_or_insert((ack.now, ack.delivered_packets));
+        self.last = (ack.now, ack.delivered_packets);
+        let (at, delivered) = *self.start.get_or_insert(self.last);
         let passed = ack.now.saturating_since(at);
         if passed < span {
             return None;
         }
-        self.start = Some((ack.now, ack.delivered_packets));
+        self.start = Some(self.last);
         Some(ack.delivered_packets.saturating_sub(delivered) as f64 / passed.as_secs_f64())
     }
 }

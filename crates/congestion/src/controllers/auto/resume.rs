@@ -25,6 +25,8 @@ pub(super) enum Resume {
     Waiting(Remembered),
     /// The window was raised, and what it lets go has not arrived yet.
     Jumped(Jump),
+    /// It has: an ordinary start goes on.
+    Kept,
 }
 
 /// A raised window.
@@ -51,7 +53,7 @@ impl Resume {
     /// it is another.
     pub(super) fn on_ack(&mut self, ack: &AckEvent, base: Duration, window: f64) -> Option<f64> {
         match *self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Kept => None,
             Self::Waiting(remembered) => {
                 ack.rtt_sample?;
                 *self = Self::Nothing;
@@ -66,8 +68,8 @@ impl Resume {
                     return Some(jump.window_before);
                 }
                 if is_used && window >= 1.5 * jump.window {
-                    // Half of it has arrived: an ordinary start goes on.
-                    *self = Self::Nothing;
+                    // Half of it has arrived.
+                    *self = Self::Kept;
                 }
                 None
             }
@@ -103,6 +105,11 @@ impl Resume {
     /// Whether the window is the raised one, which nothing has borne out yet.
     pub(super) const fn is_jumped(&self) -> bool {
         matches!(self, Self::Jumped(_))
+    }
+
+    /// Whether the start goes on from a raised window.
+    pub(super) const fn has_led(&self) -> bool {
+        matches!(self, Self::Jumped(_) | Self::Kept)
     }
 
     /// Packets a second that the start may send at least.
@@ -202,7 +209,8 @@ mod tests {
             resume.on_ack(&ack(seconds(1), 150, 300, false), BASE, 300.0),
             None
         );
-        assert_eq!((resume, resume.rate()), (Resume::Nothing, 0.0));
+        assert_eq!((resume, resume.rate()), (Resume::Kept, 0.0));
+        assert!(resume.has_led());
     }
 
     #[test]

@@ -193,9 +193,50 @@ fn acks_of_a_queue_show_the_links_rate() {
         // A packet a millisecond; a queue from the hundredth on.
         let sample = if step < 100 { millis(20) } else { millis(40) };
         let ack = acked(millis(u64::from(step)), u64::from(step), sample);
-        found.extend(rate.on_ack(&ack, above, millis(50)));
+        found.extend(rate.on_ack(&ack, above, millis(50), 30));
     }
     assert_eq!(found, [1000.0]);
+}
+
+#[test]
+fn a_queue_that_passes_before_a_whole_span_shows_the_rate_by_its_packets() {
+    for (packets, is_shown) in [(40, true), (20, false)] {
+        let mut rate = QueueRate::default();
+        let mut found = None;
+        for step in 0..=packets {
+            // A packet a millisecond; after the last of them the queue is gone.
+            let sample = if step < packets { 40 } else { 20 };
+            let ack = acked(millis(step), step, millis(sample));
+            found = found.or(rate.on_ack(&ack, millis(24), millis(125), 30));
+        }
+        assert_eq!(found.is_some(), is_shown, "{packets}: {found:?}");
+        assert!(
+            (900.0..=1000.0).contains(&found.unwrap_or(950.0)),
+            "{found:?}"
+        );
+    }
+}
+
+/// Acknowledges a packet every two milliseconds, all after this round trip.
+fn start_over(base: Duration, packets: u64) -> Auto {
+    let mut controller = auto(&Params::default());
+    for number in 1..=packets {
+        let mut ack = acked(base + millis(2 * number), number, base);
+        ack.rtt = rtt(base, base);
+        controller.on_ack(&ack);
+    }
+    controller
+}
+
+#[test]
+fn a_long_path_quadruples_for_longer_and_is_paced_by_its_window() {
+    let short = start_over(millis(150), 40);
+    let long = start_over(millis(500), 40);
+    assert!(short.in_slow_start() && long.in_slow_start());
+    assert!(long.tokens() > 10.0 + 3.0 * 39.0, "{}", long.tokens());
+    assert!(short.tokens() < 64.0 + 40.0, "{}", short.tokens());
+    let paced = long.pacing_rate(Some(millis(500))).expect("a rate");
+    assert!(paced >= 2.0 * long.tokens() / 0.5, "{paced}");
 }
 
 fn steady(controller: &mut Auto, from: u64, rounds: u64, sample: Duration) -> u64 {
