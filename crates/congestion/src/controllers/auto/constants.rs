@@ -69,7 +69,7 @@ pub(super) const NOISY_SHARE: f64 = 0.045;
 /// … if this share of the rounds reverses the last so far: a link that slows down
 /// makes round trips swing further, but once.
 pub(super) const NOISY_ROUNDS: f64 = 0.15;
-/// It is over when both are below this share of their limits: noise comes and goes, and
+/// It is over when one of the two is below this share of its limit: noise comes and goes, and
 /// a model that takes it for a queue in between gives way to nobody.
 pub(super) const NOISY_UNTIL: f64 = 0.5;
 /// There, losses beyond chance cut the rate to no less than what arrived over so many
