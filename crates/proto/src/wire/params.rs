@@ -122,6 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn what_an_older_peer_leaves_out_is_zero() {
+        let mut out = Vec::new();
+        PARAMS.write(&mut out);
+        // The last one: an id of one byte, a value of two.
+        out.truncate(out.len() - 3);
+        let older = TransportParams {
+            datagram_window: 0,
+            ..PARAMS
+        };
+        assert_eq!(TransportParams::parse(&out), Ok(older));
+    }
+
+    #[test]
     fn an_impossible_limit_is_named() {
         let mut out = Vec::new();
         TransportParams {

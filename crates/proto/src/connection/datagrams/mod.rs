@@ -328,7 +328,7 @@ impl Connection {
         let protection = &mut self.datagrams.protection;
         let share = protection.share(now, self.config.redundancy, path.loss_process());
         let window = self.peer_params.map_or(0, |params| params.datagram_window);
-        if share > 0.0 && window >= protect::PEER_WINDOW_MIN {
+        if protect::is_numbered(share, window) {
             let mut content = Vec::with_capacity(varint_len(stream.0) + data.len());
             write_varint(&mut content, stream.0);
             content.extend_from_slice(data);

@@ -31,8 +31,9 @@ use crate::wire::{CONTROL_OVERHEAD, Frame, SYMBOL_LEN_PREFIX, varint_len};
 
 /// Datagrams that a repair covers, at most.
 const SPAN: usize = 32;
-/// A peer that remembers fewer than this is sent no repairs.
-pub(super) const PEER_WINDOW_MIN: u64 = 2 * SPAN as u64;
+/// A peer that remembers fewer than this is sent no repairs: of what a repair covers
+/// some would be forgotten when it came after later datagrams.
+const PEER_WINDOW_MIN: u64 = 2 * SPAN as u64;
 /// A datagram is repaired no later than this after it was sent: a conversation has
 /// gone on by then.
 const HORIZON: Duration = millis(200);
@@ -77,6 +78,13 @@ pub(super) struct Protection {
 pub(super) struct RepairPlan {
     first: u64,
     count: u8,
+}
+
+/// Whether a datagram to which `share` repairs are due gets a number, if the peer
+/// remembers `peer_window` numbers. Peers from before there were numbers say nothing,
+/// which is 0.
+pub(super) fn is_numbered(share: f64, peer_window: u64) -> bool {
+    share > 0.0 && peer_window >= PEER_WINDOW_MIN
 }
 
 impl Default for Protection {
@@ -139,6 +147,13 @@ impl Protection {
             self.numbered = VecDeque::new();
             (self.credit, self.is_covered, self.is_pause) = (0.0, true, false);
         }
+    }
+
+    /// Datagrams held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        debug_assert!(self.sent.len() <= SPAN && self.numbered.len() <= SPAN);
+        self.encoder.next() - self.encoder.first()
     }
 
     /// Whether a repair should go at `now`.

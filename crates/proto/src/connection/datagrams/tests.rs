@@ -105,6 +105,7 @@ fn repairs_of_mixed_lengths_stay_within_the_bytes_of_what_was_sent() {
             repaired += payload.len();
         }
         assert!(repaired <= sent);
+        assert!(protection.held() <= 32);
     }
     assert!(repaired > sent / 4, "{repaired} of {sent}");
 }
@@ -129,6 +130,19 @@ fn nothing_is_numbered_on_a_clean_path_or_against_the_rule() {
         }
     }
     assert_eq!(protection.due(), None);
+}
+
+#[test]
+fn a_peer_that_does_not_announce_the_window_gets_neither_numbers_nor_repairs() {
+    use super::protect::is_numbered;
+    for (share, window, expected) in [
+        (0.5, 0, false),
+        (0.5, 63, false),
+        (0.5, 64, true),
+        (0.0, 64, false),
+    ] {
+        assert_eq!(is_numbered(share, window), expected, "{share}, {window}");
+    }
 }
 
 /// Both sides of the age limit.
