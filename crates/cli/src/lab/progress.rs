@@ -155,7 +155,11 @@ pub(super) fn describe(record: &Record) -> String {
         if many {
             line += &format!("  {}", flow.name);
         }
-        if let Some(playout) = flow.playout_s {
+        if !flow.scores.is_empty() {
+            for score in &flow.scores {
+                line += &format!("  {} {:.3}", score.figure, score.value);
+            }
+        } else if let Some(playout) = flow.playout_s {
             line += &format!("  played in {playout:.1} s, {} stalls", flow.stalls);
         } else if let Some(mean) = mean(&flow.completion_s) {
             line += &format!("  {mean:.3} s");
