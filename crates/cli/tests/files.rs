@@ -118,7 +118,7 @@ fn a_folder_arrives_although_both_ends_are_killed_and_packets_are_lost() {
     let path = relay.local_addr().to_string();
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (from, to) = (from.path(), to.path());
-    tree(from, 12_000_000);
+    tree(from, 24_000_000);
     let inside = format!("{}/", from.display());
     let args = pair.send(&inside, &path);
     let patience = Duration::from_secs(90);
@@ -168,7 +168,7 @@ fn an_end_that_is_interrupted_tells_the_other() {
     let path = relay.local_addr().to_string();
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = from.path().join("file");
-    fs::write(&file, body(1, 8_000_000)).unwrap();
+    fs::write(&file, body(1, 16_000_000)).unwrap();
     let args = pair.send(file.to_str().expect("UTF-8"), &path);
     let patience = Duration::from_secs(90);
     let more_than = |bytes: u64| part(to.path()).is_some_and(|len| len > bytes);
@@ -192,7 +192,7 @@ fn an_end_that_is_interrupted_tells_the_other() {
     });
     common::assert_ok(&Ctcp::run(&args));
     assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.stderr());
-    assert!(fs::read(to.path().join("file")).unwrap() == body(1, 8_000_000));
+    assert!(fs::read(to.path().join("file")).unwrap() == body(1, 16_000_000));
 }
 
 #[test]
