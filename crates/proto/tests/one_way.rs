@@ -5,6 +5,8 @@
 //! vain: the streams go on over the other path, and both carry again when it is
 //! mended.
 
+#[path = "support/bonded.rs"]
+mod bonded;
 #[path = "support/multi.rs"]
 mod multi;
 #[path = "support/mod.rs"]
@@ -12,169 +14,155 @@ mod support;
 #[path = "support/upload.rs"]
 mod upload;
 
+use bonded::{bonded, link, state};
 use ctcp_link::{LinkConfig, LossModel};
-use ctcp_proto::{PathEvent, PathOptions, PathState, TransportConfig};
-use ctcp_units::{Duration, LossRate, PathId, Rate, millis, seconds};
+use ctcp_proto::{PathEvent, PathState};
+use ctcp_units::{Duration, Instant, LossRate, PathId, millis, seconds};
 use multi::{Download, Multi};
-use support::{Which, transport};
+use support::Which;
 use upload::Upload;
-
-fn link(mbit: u64, rtt: u64) -> LinkConfig {
-    LinkConfig::new(Rate::mbit(mbit), millis(rtt) / 2).queue_bdp(1.0, millis(rtt))
-}
-
-fn config() -> TransportConfig {
-    let mut config = transport();
-    config.congestion = "cc14".to_owned();
-    config
-}
-
-/// A world with all its paths open and in use.
-fn bonded(seed: u64, links: &[LinkConfig]) -> Multi {
-    let both: Vec<_> = links.iter().map(|l| (l.clone(), l.clone())).collect();
-    let mut world = Multi::new(seed, &both, config(), config());
-    world.connect();
-    world.run_for(millis(100));
-    for network in 1..links.len() {
-        let path = world.open_path(network, &PathOptions::default());
-        assert!(world.run_until(seconds(5), |world| {
-            world.saw_path(Which::Client, PathEvent::Validated(path))
-                && world.saw_path(Which::Server, PathEvent::Validated(path))
-        }));
-    }
-    world
-}
-
-fn state(world: &mut Multi, which: Which, path: PathId) -> Option<PathState> {
-    let stats = world.connection(which).unwrap().stats();
-    let known = stats.paths.iter().find(|known| known.id == path);
-    known.map(|path| path.state)
-}
 
 /// A link that loses everything.
 fn dead(link: &LinkConfig) -> LinkConfig {
     link.clone().loss(LossModel::Bernoulli(LossRate::ONE))
 }
 
-/// The data direction lives, what acknowledges it does not: acknowledgements take
-/// the other path, and both carry on.
+/// A download or an upload that never ends.
+trait Transfer {
+    fn begin(world: &mut Multi) -> Self;
+    fn pump(&mut self, world: &mut Multi) -> bool;
+    fn read(&self) -> u64;
+    /// Longest time between two moments at which bytes came, and when it ended.
+    fn gap(&mut self) -> &mut (Duration, Instant);
+}
+
+impl Transfer for Download {
+    fn begin(world: &mut Multi) -> Self {
+        Self::begin(world, u64::MAX)
+    }
+
+    fn pump(&mut self, world: &mut Multi) -> bool {
+        self.pump(world)
+    }
+
+    fn read(&self) -> u64 {
+        self.read
+    }
+
+    fn gap(&mut self) -> &mut (Duration, Instant) {
+        &mut self.gap
+    }
+}
+
+impl Transfer for Upload {
+    fn begin(world: &mut Multi) -> Self {
+        Self::begin(world, u64::MAX)
+    }
+
+    fn pump(&mut self, world: &mut Multi) -> bool {
+        self.pump(world)
+    }
+
+    fn read(&self) -> u64 {
+        self.read
+    }
+
+    fn gap(&mut self) -> &mut (Duration, Instant) {
+        &mut self.gap
+    }
+}
+
+/// What comes, in Mbit/s, within `span`.
+fn rate(transfer: &mut impl Transfer, world: &mut Multi, span: Duration) -> f64 {
+    let before = transfer.read();
+    world.run_until(span, |world| transfer.pump(world));
+    (transfer.read() - before) as f64 * 8.0 / span.as_secs_f64() / 1e6
+}
+
+/// Kills one direction, up or down, of the path at `place`, while `T` is under way,
+/// for as long as `during` needs, and mends it: it is in use again.
+fn with_one_direction_dead<T: Transfer>(
+    (seed, place): (u64, usize),
+    dead_end: Which,
+    during: impl FnOnce(&mut T, &mut Multi),
+) {
+    let links = [link(20, 20), link(10, 60)];
+    let mut world = bonded(seed, &links);
+    let mut transfer = T::begin(&mut world);
+    world.run_until(seconds(4), |world| transfer.pump(world));
+    let whole = links[place].clone();
+    let (up, down) = match dead_end {
+        Which::Server => (dead(&whole), whole.clone()),
+        Which::Client => (whole.clone(), dead(&whole)),
+    };
+    world.set_links(place, up, down);
+    *transfer.gap() = (Duration::ZERO, world.now);
+    during(&mut transfer, &mut world);
+    let gap = *transfer.gap();
+    println!(
+        "path {place} dead towards the {dead_end:?}: gap {:?}",
+        gap.0
+    );
+    assert!(gap.0 <= millis(400), "{gap:?}");
+    world.set_links(place, whole.clone(), whole);
+    // The end whose packets were lost there.
+    let unheard = match dead_end {
+        Which::Server => Which::Client,
+        Which::Client => Which::Server,
+    };
+    assert!(world.run_until(seconds(6), |world| {
+        transfer.pump(world);
+        state(world, unheard, PathId(place as u32)) == Some(PathState::Active)
+    }));
+}
+
+/// Data lives, what acknowledges it does not: `receiver`, who is to notice, lets
+/// acknowledgements take the other path, and both carry on.
+fn goes_on_without_acknowledgements<T: Transfer>(at: (u64, usize), receiver: Which, dead: Which) {
+    with_one_direction_dead(at, dead, |transfer: &mut T, world| {
+        world.run_until(seconds(2), |world| transfer.pump(world));
+        let path = PathId(at.1 as u32);
+        assert!(world.saw_path(receiver, PathEvent::Down(path)));
+        let mbit = rate(transfer, world, seconds(4));
+        assert!(mbit > 24.0, "{mbit} Mbit/s of 30");
+    });
+}
+
+/// Data gets no way on the path, and the rest is not held up.
+fn is_left_without_data<T: Transfer>(at: (u64, usize), dead: Which) {
+    with_one_direction_dead(at, dead, |transfer: &mut T, world| {
+        world.run_until(seconds(3), |world| transfer.pump(world));
+        let mbit = rate(transfer, world, seconds(3));
+        let alone = [10.0, 20.0][at.1];
+        assert!(mbit > 0.85 * alone, "{mbit} Mbit/s of {alone}");
+    });
+}
+
 #[test]
 fn a_path_that_is_dead_towards_the_server_goes_on_carrying_data() {
-    for (seed, place) in [(21, 0), (22, 1), (23, 0), (24, 1)] {
-        let links = [link(20, 20), link(10, 60)];
-        let mut world = bonded(seed, &links);
-        let mut download = Download::begin(&mut world, u64::MAX);
-        world.run_until(seconds(4), |world| download.pump(world));
-        world.set_links(place, dead(&links[place]), links[place].clone());
-        download.gap = (Duration::ZERO, world.now);
-        world.run_until(seconds(2), |world| download.pump(world));
-        let path = PathId(place as u32);
-        assert!(world.saw_path(Which::Client, PathEvent::Down(path)));
-        let before = download.read;
-        world.run_until(seconds(4), |world| download.pump(world));
-        let mbit = (download.read - before) as f64 * 8.0 / 4e6;
-        println!(
-            "path {place} dead up: {mbit:.1} Mbit/s, gap {:?}",
-            download.gap.0
-        );
-        assert!(download.gap.0 <= millis(400), "{:?}", download.gap);
-        assert!(mbit > 24.0, "{mbit} Mbit/s of 30");
-        world.set_links(place, links[place].clone(), links[place].clone());
-        assert!(world.run_until(seconds(6), |world| {
-            download.pump(world);
-            state(world, Which::Client, path) == Some(PathState::Active)
-        }));
+    for at in [(21, 0), (22, 1), (23, 0), (24, 1)] {
+        goes_on_without_acknowledgements::<Download>(at, Which::Client, Which::Server);
     }
 }
 
-/// The other way round: it carries nothing, and the rest is not held up.
 #[test]
 fn a_path_that_is_dead_towards_the_client_is_left() {
-    for (seed, place) in [(25, 0), (26, 1)] {
-        let links = [link(20, 20), link(10, 60)];
-        let mut world = bonded(seed, &links);
-        let mut download = Download::begin(&mut world, u64::MAX);
-        world.run_until(seconds(4), |world| download.pump(world));
-        world.set_links(place, links[place].clone(), dead(&links[place]));
-        download.gap = (Duration::ZERO, world.now);
-        world.run_until(seconds(3), |world| download.pump(world));
-        let before = download.read;
-        world.run_until(seconds(3), |world| download.pump(world));
-        let mbit = (download.read - before) as f64 * 8.0 / 3e6;
-        println!(
-            "path {place} dead down: {mbit:.1} Mbit/s, gap {:?}",
-            download.gap.0
-        );
-        assert!(download.gap.0 <= millis(400), "{:?}", download.gap);
-        let alone = [10.0, 20.0][place];
-        assert!(mbit > 0.85 * alone, "{mbit} Mbit/s of {alone}");
-        world.set_links(place, links[place].clone(), links[place].clone());
-        let path = PathId(place as u32);
-        assert!(world.run_until(seconds(6), |world| {
-            download.pump(world);
-            state(world, Which::Server, path) == Some(PathState::Active)
-        }));
+    for at in [(25, 0), (26, 1)] {
+        is_left_without_data::<Download>(at, Which::Client);
     }
 }
 
-/// What acknowledges an upload gets no way on one path: acknowledgements take the
-/// other one, and both carry on.
 #[test]
 fn an_upload_goes_on_over_a_path_whose_acknowledgements_are_lost() {
-    for (seed, place) in [(31, 0), (32, 1), (33, 0), (34, 1)] {
-        let links = [link(20, 20), link(10, 60)];
-        let mut world = bonded(seed, &links);
-        let mut upload = Upload::begin(&mut world, u64::MAX);
-        world.run_until(seconds(4), |world| upload.pump(world));
-        world.set_links(place, links[place].clone(), dead(&links[place]));
-        upload.gap = (Duration::ZERO, world.now);
-        world.run_until(seconds(2), |world| upload.pump(world));
-        let path = PathId(place as u32);
-        assert!(world.saw_path(Which::Server, PathEvent::Down(path)));
-        let before = upload.read;
-        world.run_until(seconds(4), |world| upload.pump(world));
-        let mbit = (upload.read - before) as f64 * 8.0 / 4e6;
-        println!(
-            "upload, path {place} dead down: {mbit:.1} Mbit/s, gap {:?}",
-            upload.gap.0
-        );
-        assert!(upload.gap.0 <= millis(400), "{:?}", upload.gap);
-        assert!(mbit > 24.0, "{mbit} Mbit/s of 30");
-        world.set_links(place, links[place].clone(), links[place].clone());
-        assert!(world.run_until(seconds(6), |world| {
-            upload.pump(world);
-            state(world, Which::Server, path) == Some(PathState::Active)
-        }));
+    for at in [(31, 0), (32, 1), (33, 0), (34, 1)] {
+        goes_on_without_acknowledgements::<Upload>(at, Which::Server, Which::Client);
     }
 }
 
-/// Data gets no way on one path, acknowledgements do.
 #[test]
 fn an_upload_leaves_a_path_on_which_its_data_is_lost() {
-    for (seed, place) in [(35, 0), (36, 1)] {
-        let links = [link(20, 20), link(10, 60)];
-        let mut world = bonded(seed, &links);
-        let mut upload = Upload::begin(&mut world, u64::MAX);
-        world.run_until(seconds(4), |world| upload.pump(world));
-        world.set_links(place, dead(&links[place]), links[place].clone());
-        upload.gap = (Duration::ZERO, world.now);
-        world.run_until(seconds(3), |world| upload.pump(world));
-        let before = upload.read;
-        world.run_until(seconds(3), |world| upload.pump(world));
-        let mbit = (upload.read - before) as f64 * 8.0 / 3e6;
-        println!(
-            "upload, path {place} dead up: {mbit:.1} Mbit/s, gap {:?}",
-            upload.gap.0
-        );
-        assert!(upload.gap.0 <= millis(400), "{:?}", upload.gap);
-        let alone = [10.0, 20.0][place];
-        assert!(mbit > 0.85 * alone, "{mbit} Mbit/s of {alone}");
-        world.set_links(place, links[place].clone(), links[place].clone());
-        let path = PathId(place as u32);
-        assert!(world.run_until(seconds(6), |world| {
-            upload.pump(world);
-            state(world, Which::Client, path) == Some(PathState::Active)
-        }));
+    for at in [(35, 0), (36, 1)] {
+        is_left_without_data::<Upload>(at, Which::Server);
     }
 }
 

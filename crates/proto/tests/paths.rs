@@ -1,54 +1,18 @@
 //! Paths opened, used, closed, lost and found again.
 
+#[path = "support/bonded.rs"]
+mod bonded;
 #[path = "support/multi.rs"]
 mod multi;
 #[path = "support/mod.rs"]
 mod support;
 
+use bonded::{bonded, config, link, state, world};
 use ctcp_link::{LinkConfig, LossModel};
-use ctcp_proto::{
-    ClosePathError, OpenPathError, PATHS_MAX, PathEvent, PathOptions, PathState, TransportConfig,
-};
+use ctcp_proto::{ClosePathError, OpenPathError, PATHS_MAX, PathEvent, PathOptions, PathState};
 use ctcp_units::{Duration, LossRate, PathId, Rate, millis, seconds};
 use multi::{Download, Multi, client_address, server_address};
-use support::{Which, transport};
-
-fn link(mbit: u64, rtt: u64) -> LinkConfig {
-    LinkConfig::new(Rate::mbit(mbit), millis(rtt) / 2).queue_bdp(1.0, millis(rtt))
-}
-
-fn config() -> TransportConfig {
-    let mut config = transport();
-    config.congestion = "cc14".to_owned();
-    config
-}
-
-fn world(seed: u64, links: &[LinkConfig]) -> Multi {
-    let both: Vec<_> = links.iter().map(|l| (l.clone(), l.clone())).collect();
-    let mut world = Multi::new(seed, &both, config(), config());
-    world.connect();
-    world
-}
-
-/// A world with all its paths open and in use.
-fn bonded(seed: u64, links: &[LinkConfig]) -> Multi {
-    let mut world = world(seed, links);
-    world.run_for(millis(100));
-    for network in 1..links.len() {
-        let path = world.open_path(network, &PathOptions::default());
-        assert!(world.run_until(seconds(5), |world| {
-            world.saw_path(Which::Client, PathEvent::Validated(path))
-                && world.saw_path(Which::Server, PathEvent::Validated(path))
-        }));
-    }
-    world
-}
-
-fn state(world: &mut Multi, which: Which, path: PathId) -> Option<PathState> {
-    let stats = world.connection(which).unwrap().stats();
-    let known = stats.paths.iter().find(|known| known.id == path);
-    known.map(|path| path.state)
-}
+use support::Which;
 
 fn packets(world: &mut Multi, which: Which, path: PathId) -> u64 {
     let stats = world.connection(which).unwrap().stats();
