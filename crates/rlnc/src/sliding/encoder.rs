@@ -6,7 +6,6 @@ use ctcp_gf256::Kernel;
 use ctcp_units::SymbolId;
 
 use super::SLIDING_MAX;
-use crate::LEN_PREFIX_BYTES;
 use crate::generator::{NoRepair, Repair, coefficients};
 
 /// Holds the newest symbols, at most [`SLIDING_MAX`], and makes repairs of them.
@@ -88,12 +87,17 @@ impl SlidingEncoder {
         }
     }
 
-    /// Bytes of the payload of a repair over the symbols from `first` on: the
-    /// longest of them, length prefix included.
-    #[must_use]
-    pub fn payload_len(&self, first: u64) -> usize {
-        let lens = self.from(first).map(Vec::len);
-        lens.max().unwrap_or(LEN_PREFIX_BYTES)
+    /// The symbols held, newest first: the number of each, and the bytes of the
+    /// payload of a repair over all from it on, length prefix included.
+    pub fn payload_lens(&self) -> impl Iterator<Item = (u64, usize)> {
+        let numbers = (self.first()..self.next).rev();
+        let mut longest = 0;
+        numbers
+            .zip(self.symbols.iter().rev())
+            .map(move |(number, symbol)| {
+                longest = longest.max(symbol.len());
+                (number, longest)
+            })
     }
 
     /// The symbols from number `first` on.
@@ -115,7 +119,8 @@ impl SlidingEncoder {
         let row = &mut row[..count];
         coefficients(SymbolId(first), Repair::uniform(index), row)?;
         let start = out.len();
-        out.resize(start + self.payload_len(first), 0);
+        let longest = self.from(first).map(Vec::len).max();
+        out.resize(start + longest.unwrap_or(0), 0);
         for (coefficient, symbol) in row.iter().zip(self.from(first)) {
             let len = symbol.len();
             self.kernel

@@ -171,11 +171,13 @@ impl Protection {
         }
         let is_old = |at: &&Instant| **at + HORIZON < now;
         let skipped = self.numbered.iter().take_while(is_old).count() as u64;
-        let mut numbers = self.encoder.first() + skipped..self.encoder.next();
-        let first = numbers.find(|&first| {
-            let len = self.encoder.payload_len(first);
+        let oldest = self.encoder.first() + skipped;
+        let fits = |&(first, len): &(u64, usize)| {
             len <= self.bytes && REPAIR_OVERHEAD + varint_len(first) + len <= udp_payload_max
-        })?;
+        };
+        let lens = self.encoder.payload_lens();
+        let young = lens.take_while(|(first, _)| *first >= oldest);
+        let (first, _) = young.filter(fits).last()?;
         let count = u8::try_from(self.encoder.next() - first).ok()?;
         Some(RepairPlan { first, count })
     }
