@@ -38,7 +38,7 @@ pub(crate) struct Session {
     pub(crate) labels: Labels,
 }
 
-/// How long closing may take to tell the server.
+/// How long closing may take to tell the peer.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Session {

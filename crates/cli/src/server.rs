@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tracing::info;
 
 use crate::config::ConfigArgs;
+use crate::dial::FAREWELL;
 use crate::failure::Failure;
 use crate::gatekeeper::{Gatekeeper, GatekeeperConfig};
 use crate::keys;
@@ -28,9 +29,6 @@ use crate::state::{State, StateArgs};
 use crate::transport::TransportArgs;
 use crate::tunnel::Incoming;
 use crate::values;
-
-/// How long closing may take to tell the clients.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Arguments of `ctcp server`.
 #[derive(Debug, Clone, Args)]

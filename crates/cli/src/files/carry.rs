@@ -9,7 +9,7 @@ use tokio::time::{Instant, interval, sleep};
 
 use super::meet::{MeetArgs, Meeting};
 use super::work::Work;
-use crate::dial::{DialError, Dialer, Session};
+use crate::dial::{DialError, Dialer, FAREWELL, Session};
 use crate::failure::Failure;
 use crate::output::notice;
 use crate::signals::StopSignals;
@@ -24,9 +24,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Pauses between attempts to connect.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// How long closing may take to tell the other side.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Why an end that is interrupted closes its connection.
 const INTERRUPTED: &str = "interrupted";
